@@ -1,0 +1,71 @@
+/* Blocks: where arenas and pools get their memory, and how it goes back to the system.
+ *
+ * Blocks are mapped (never malloc'd: an arena on top of malloc inherits malloc's retention), in
+ * size classes of powers of two from 4 KiB to 1 MiB; larger ones are mapped to measure. A *magazine*
+ * (mem_blocks) belongs to one thread: last in, first out, so that the next request gets the block
+ * that is still hot in cache. What it holds above its retain limit goes to the *depot*, which all
+ * magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what lay
+ * unused for a whole period, with no traffic needed. */
+#ifndef MEM_BLOCKS_H
+#define MEM_BLOCKS_H
+
+#include "mem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MEM_BLOCK_MIN (4u * 1024u)     /* smallest class, bytes */
+#define MEM_BLOCK_MAX (1024u * 1024u)  /* largest class that is kept for reuse, bytes */
+#define MEM_BLOCK_ALIGN (64u * 1024u)  /* a block of a class is aligned to min(its size, this) */
+
+/* Stands at the start of every block. */
+struct mem_block {
+    mem_block *next, *prev;
+    size_t size;     /* of the whole block with this header, bytes */
+    size_t used;     /* for the owner: bytes handed out, when the block is not the newest */
+};
+#define MEM_BLOCK_HEADER 64u /* payload starts here: one cache line */
+
+typedef struct mem_depot mem_depot;
+
+/* A depot. NULL: no memory. Safe from any thread; outlives its magazines. */
+mem_depot *mem_depot_create(void);
+/* All magazines are closed before. NULL is allowed. */
+void mem_depot_delete(mem_depot *depot);
+/* Unmaps the blocks that no magazine needed since the last call (the low watermark of the period,
+ * per class). Called once a decay period; after two calls without traffic nothing is left.
+ * Returns the bytes unmapped. */
+size_t mem_depot_decay(mem_depot *depot);
+/* Unmaps everything idle now. Returns the bytes unmapped. */
+size_t mem_depot_clear(mem_depot *depot);
+
+typedef struct mem_blocks_stats {
+    size_t idle;      /* bytes lying in the depot or magazine */
+    size_t lent;      /* magazine: bytes in use by its arenas and pools */
+    uint64_t maps;    /* blocks got from the system since start */
+    uint64_t unmaps;  /* blocks given back */
+} mem_blocks_stats;
+mem_blocks_stats mem_depot_get_stats(mem_depot *depot);
+/* Of one magazine. Safe from any thread: figures are written by the owner, read relaxed. */
+mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks);
+
+/* A magazine on `depot` that keeps up to `retain` bytes for itself; 0 keeps none. Owned by the
+ * calling thread. NULL: no memory. */
+mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
+/* Gives every idle block to the depot and ends the magazine; all lent blocks are back before.
+ * NULL is allowed. */
+void mem_blocks_delete(mem_blocks *blocks);
+
+/* A block of at least `size` bytes, header included; `size` in it is filled in, contents are not
+ * zeroed. NULL: no memory, or size cannot be represented. */
+mem_block *mem_blocks_take(mem_blocks *blocks, size_t size);
+void mem_blocks_give(mem_blocks *blocks, mem_block *block);
+/* The bytes that mem_blocks_take(size) will really hold. 0: cannot be represented. */
+size_t mem_block_size(size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,17 @@
+/* Log lines to stderr: "2026-11-30T12:00:00.123Z info  message". One write(2) per line, from any
+ * thread. */
+#ifndef SLATE_LOG_H
+#define SLATE_LOG_H
+
+#include "options.h"
+
+void log_set_level(log_level level);
+bool log_enabled(log_level level);
+void log_line(log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
+#define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
+
+#endif
