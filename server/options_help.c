@@ -1,0 +1,187 @@
+/* --help and the manual page, from the table of options. */
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "options_table.h"
+
+#define HELP_COLUMN 29 /* where the sentences of --help begin */
+
+static void print_help_line(FILE *out, const char *name, const char *argument, const char *help)
+{
+    int used = fprintf(out, "  --%s%s%s", name, argument[0] != '\0' ? " " : "", argument);
+    fprintf(out, "%*s%s", used < HELP_COLUMN ? HELP_COLUMN - used : 1, "", help);
+}
+
+void option_print_help(FILE *out)
+{
+    fputs("slate serves a JSON API in which every request owns its memory.\n"
+          "Usage: slate [--name value | --name=value]...\n"
+          "Try:   slate --alloc malloc --access-log json\n"
+          "       curl -H 'Content-Type: application/json' -d '[7.6]' 127.0.0.1:8080/echo\n",
+          out);
+    for (const option_row *row = option_table; row < option_table + OPTION_ROWS; row++) {
+        if (row->group != NULL)
+            fprintf(out, "\n%s\n", row->group);
+        print_help_line(out, row->name, row->argument, row->help);
+        const char *words = row->fallback != NULL ? row->fallback : row->computed;
+        if (words != NULL)
+            fprintf(out, " [%s]", words);
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < OPTION_COMMANDS; i++) {
+        print_help_line(out, option_commands[i].name, "", option_commands[i].help);
+        fputc('\n', out);
+    }
+    char variable[OPTION_VARIABLE_MAX];
+    option_variable(&option_table[0], variable);
+    fprintf(out,
+            "\nSizes take K, M, G; times ms, s, m; [defaults]. --%s is %s in the\n"
+            "environment and `%s = ...` in --config's file; the flag wins, then the\n"
+            "environment. SIGTERM finishes what is in flight, a second one stops at once.\n",
+            option_table[0].name, variable, option_table[0].name);
+}
+
+/* ---- The manual page, in mdoc ---------------------------------------------------------------- */
+
+/* Text for roff: a backslash and a leading dot or quote would be commands, a bare '-' a hyphen. */
+static void print_roff(FILE *out, const char *text)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p == '\\')
+            fputs("\\e", out);
+        else if (*p == '-' && (p == text || p[-1] == ' ' || p[-1] == '-'))
+            fputs("\\-", out);
+        else if (p == text && (*p == '.' || *p == '\''))
+            fprintf(out, "\\&%c", *p);
+        else
+            fputc(*p, out);
+    }
+}
+
+static void print_roff_line(FILE *out, const char *text)
+{
+    print_roff(out, text);
+    fputc('\n', out);
+}
+
+/* The first letter in upper case, a full stop at the end. */
+static void print_sentence(FILE *out, const char *text)
+{
+    if (*text >= 'a' && *text <= 'z')
+        fputc(*text++ - 'a' + 'A', out);
+    print_roff(out, text);
+    fputs(".\n", out);
+}
+
+static void print_manual_row(FILE *out, const option_row *row)
+{
+    char allowed[OPTION_ALLOWED_MAX];
+    option_allowed(row, allowed);
+    fprintf(out, ".It Fl Fl %s Ar %s\n", row->name, row->argument);
+    print_sentence(out, row->help);
+    if (row->detail != NULL)
+        print_roff_line(out, row->detail);
+    fputs("It takes ", out);
+    print_roff(out, allowed);
+    fputs(".\n", out);
+    if (row->fallback != NULL)
+        fprintf(out, "Default:\n.Li %s .\n", row->fallback);
+    else if (row->computed != NULL)
+        fprintf(out, "Default: %s.\n", row->computed);
+}
+
+static void print_manual_environment(FILE *out)
+{
+    fputs(".Sh ENVIRONMENT\n"
+          "Every option that takes a value can be given here; a flag is stronger.\n"
+          ".Bl -tag -width Ds -compact\n",
+          out);
+    for (const option_row *row = option_table; row < option_table + OPTION_ROWS; row++) {
+        char variable[OPTION_VARIABLE_MAX];
+        option_variable(row, variable);
+        fprintf(out, ".It Ev %s\n.Fl Fl %s\n", variable, row->name);
+    }
+    fputs(".El\n", out);
+}
+
+static void print_manual_file(FILE *out)
+{
+    fputs(".Sh FILES\n"
+          "The file of\n"
+          ".Fl Fl config\n"
+          "holds one\n"
+          ".Ql name = value\n"
+          "a line, where the name is an option without its dashes. Empty lines and what follows a\n"
+          ".Ql #\n"
+          "at the start of a line or after a space are ignored. The environment and flags are\n"
+          "stronger than the file.\n"
+          ".Bd -literal -offset indent\n"
+          "# Two workers, small documents only.\n"
+          "threads = 2\n"
+          "body-limit = 64K\n"
+          "header-timeout = 5s\n"
+          ".Ed\n",
+          out);
+}
+
+void option_print_manual(FILE *out)
+{
+    fputs(".Dd November 30, 2026\n"
+          ".Dt SLATE 1\n"
+          ".Os slate " SLATE_VERSION "\n"
+          ".Sh NAME\n"
+          ".Nm slate\n"
+          ".Nd JSON API server whose requests each own a memory context\n"
+          ".Sh SYNOPSIS\n"
+          ".Nm slate\n"
+          ".Op Fl Fl Ar name Ns Op = Ns Ar value\n"
+          ".Ar ...\n"
+          ".Sh DESCRIPTION\n"
+          ".Nm\n"
+          "answers HTTP requests with JSON. What a request allocates lives in a memory context of\n"
+          "its own and dies at once when the response has been sent. With\n"
+          ".Fl Fl alloc Ar malloc\n"
+          "the same server works on plain\n"
+          ".Xr malloc 3 ,\n"
+          "so that the two can be compared.\n"
+          ".Pp\n"
+          "A value follows its flag as the next argument or after a\n"
+          ".Ql = .\n"
+          "When a flag is given twice, the last one counts. Sizes are bytes, or take one of the\n"
+          "units K, M and G (powers of 1024). Times take one of the units ms, s and m.\n",
+          out);
+    for (const option_row *row = option_table; row < option_table + OPTION_ROWS; row++) {
+        if (row->group != NULL)
+            fprintf(out, "%s.Ss %s\n.Bl -tag -width Ds\n", row == option_table ? "" : ".El\n",
+                    row->group);
+        print_manual_row(out, row);
+    }
+    for (size_t i = 0; i < OPTION_COMMANDS; i++) {
+        fprintf(out, ".It Fl Fl %s\n", option_commands[i].name);
+        print_sentence(out, option_commands[i].help);
+    }
+    fputs(".El\n", out);
+    print_manual_environment(out);
+    print_manual_file(out);
+    fputs(
+        ".Sh SIGNALS\n"
+        ".Bl -tag -width Ds\n"
+        ".It Dv SIGTERM , SIGINT\n"
+        "Takes no more connections, finishes the requests in flight for at most\n"
+        ".Fl Fl drain-timeout ,\n"
+        "then stops. A second one stops at once.\n"
+        ".El\n"
+        ".Sh EXIT STATUS\n"
+        "0 when it was told to stop, 1 when it could not run (an address in use, for example), 2\n"
+        "when an option was wrong.\n"
+        ".Sh EXAMPLES\n"
+        "Serve every interface from malloc, with a log line per request:\n"
+        ".Pp\n"
+        ".Dl slate --listen 0.0.0.0:8080 --alloc malloc --access-log json\n"
+        ".Pp\n"
+        "See what the process holds:\n"
+        ".Pp\n"
+        ".Dl curl http://127.0.0.1:9090/debug/memory\n",
+        out);
+}
