@@ -37,7 +37,7 @@ const option_row option_table[] = {
      .detail = "A block of the depot that was not needed for one such period is unmapped in the "
                "next. No traffic is needed for that."},
     {NULL, "idle-trim", OPTION_SWITCH, AT(idle_trim), .computed = "on with arena",
-     .allowed = "on|off", .argument = "on|off", .help = "trim malloc's heap at rest after a spike",
+     .allowed = "on|off", .argument = "on|off", .help = "malloc_trim at rest after a spike",
      .detail = "libmicrohttpd keeps its connections' memory in malloc's heap, and malloc keeps it "
                "after they have closed. Off by default with --alloc malloc, so that a comparison "
                "sees malloc as it is."},
