@@ -1,0 +1,94 @@
+/* The admin listener's routes: for operators and the load tests, never on the public address. */
+#include <gnu/libc-version.h>
+#include <malloc.h>
+#include <string.h>
+
+#include "internal.h"
+
+static slate_result healthz(slate_request *req)
+{
+    return slate_answer_bytes(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
+}
+
+static slate_result readyz(slate_request *req)
+{
+    bool draining = server_draining(request_server(req));
+    json_writer *w = slate_writer(req, 128);
+    json_write_begin_object(w);
+    json_write_literal_key(w, "status");
+    if (draining)
+        json_write_literal(w, "fail");
+    else
+        json_write_literal(w, "pass");
+    json_write_literal_key(w, "checks");
+    json_write_begin_object(w);
+    json_write_literal_key(w, "drain");
+    if (draining)
+        json_write_literal(w, "fail");
+    else
+        json_write_literal(w, "pass");
+    json_write_end_object(w);
+    json_write_end_object(w);
+    return slate_answer_written(req, draining ? 503 : 200);
+}
+
+static void text_member(json_writer *w, const char *name, const char *value)
+{
+    json_write_key(w, name, strlen(name));
+    json_write_string(w, value, strlen(value));
+}
+
+static void option_member(void *arg, const char *name, const char *value)
+{
+    text_member(arg, name, value);
+}
+
+static slate_result version(slate_request *req)
+{
+    const options *opts = &request_server(req)->opts;
+    json_writer *w = slate_writer(req, 2048);
+    json_write_begin_object(w);
+    text_member(w, "name", "slate");
+    text_member(w, "version", slate_version);
+    text_member(w, "alloc", alloc_mode_name(opts->alloc));
+    json_write_literal_key(w, "pool");
+    json_write_bool(w, opts->pool);
+    json_write_literal_key(w, "threads");
+    json_write_integer(w, opts->threads);
+    text_member(w, "json_reader", "jansson");
+    text_member(w, "libmicrohttpd", microhttpd_version());
+    text_member(w, "jansson", jansson_version_str());
+    text_member(w, "libc", gnu_get_libc_version());
+    json_write_literal_key(w, "connection_memory");
+    json_write_integer(w, (int64_t)opts->connection_memory);
+    json_write_literal_key(w, "options");
+    json_write_begin_object(w);
+    options_each(opts, option_member, w);
+    json_write_end_object(w);
+    json_write_end_object(w);
+    return slate_answer_written(req, 200);
+}
+
+static slate_result trim(slate_request *req)
+{
+    size_t unmapped = mem_depot_clear(request_server(req)->depot);
+    int trimmed = malloc_trim(0);
+    json_writer *w = slate_writer(req, 128);
+    json_write_begin_object(w);
+    json_write_literal_key(w, "depot_bytes_unmapped");
+    json_write_integer(w, (int64_t)unmapped);
+    json_write_literal_key(w, "malloc_trimmed");
+    json_write_bool(w, trimmed != 0);
+    json_write_end_object(w);
+    return slate_answer_written(req, 200);
+}
+
+const slate_route admin_routes[] = {
+    {.path = "/healthz", .on = {[SLATE_GET] = healthz}, .summary = "The process is alive."},
+    {.path = "/readyz", .on = {[SLATE_GET] = readyz}, .summary = "It takes requests."},
+    {.path = "/version", .on = {[SLATE_GET] = version}, .summary = "What runs, with which options."},
+    {.path = "/metrics", .on = {[SLATE_GET] = metrics_handler}, .summary = "Prometheus metrics."},
+    {.path = "/debug/memory", .on = {[SLATE_GET] = memory_handler}, .summary = "Who holds memory."},
+    {.path = "/trim", .on = {[SLATE_POST] = trim}, .summary = "Gives idle memory back now."},
+    {0},
+};

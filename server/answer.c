@@ -1,0 +1,248 @@
+/* slate.h, the handler's side: what a handler may ask of its request, and the ways to answer. */
+#include <stdarg.h>
+#include <string.h>
+#include <strings.h>
+
+#include "internal.h"
+
+mem_context *slate_request_context(slate_request *req)
+{
+    return &req->request;
+}
+
+mem_context *slate_scratch_context(slate_request *req)
+{
+    return &req->scratch;
+}
+
+slate_method slate_request_method(const slate_request *req)
+{
+    return req->verb;
+}
+
+const char *slate_path(const slate_request *req)
+{
+    return req->path;
+}
+
+const char *slate_param(const slate_request *req, const char *name)
+{
+    unsigned param = 0;
+    size_t length = strlen(name);
+    for (unsigned i = 0; i < req->route->segments; i++) {
+        if (!req->route->segment[i].param)
+            continue;
+        if (req->route->segment[i].length == length &&
+            memcmp(req->route->segment[i].text, name, length) == 0)
+            return req->params[param];
+        param++;
+    }
+    return NULL;
+}
+
+const char *slate_query(slate_request *req, const char *name)
+{
+    return http_query(req, name);
+}
+
+const char *slate_header(slate_request *req, const char *name)
+{
+    return http_header(req, name);
+}
+
+const char *slate_body(slate_request *req, size_t *ret_size)
+{
+    *ret_size = req->body_size;
+    return req->body ? req->body : "";
+}
+
+/* A refused allocation needs no answer here: the budget is marked, and a ready-made one is sent. */
+static json_t *answer_unreadable(slate_request *req, const json_read_problem *problem)
+{
+    static const struct {
+        int status;
+        const char *type;
+    } answers[] = {
+        [JSON_READ_SYNTAX] = {400, "json-syntax"},
+        [JSON_READ_DUPLICATE] = {400, "json-duplicate-key"},
+        [JSON_READ_REFUSED] = {422, "json-refused"},
+        [JSON_READ_MEMORY] = {503, "out-of-memory"},
+    };
+    slate_where where = {
+        .line = problem->line, .column = problem->column, .offset = problem->offset};
+    slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
+                         &where, "%s", problem->detail);
+    return NULL;
+}
+
+json_t *slate_body_json(slate_request *req)
+{
+    json_read_problem problem;
+    json_t *tree = json_read(req->body ? req->body : "", req->body_size,
+                             request_server(req)->opts.json_depth, &problem);
+    /* The tree has its own copies: from here on the text would only be held for nothing. */
+    if (req->body)
+        mem_free(&req->request, req->body, req->body_capacity);
+    req->body = NULL;
+    req->body_capacity = 0;
+    if (!tree)
+        return answer_unreadable(req, &problem);
+    return slate_own(req, tree);
+}
+
+json_t *slate_own(slate_request *req, json_t *tree)
+{
+    if (!tree)
+        return NULL;
+    owned_tree *owned = mem_alloc(&req->scratch, sizeof *owned);
+    if (!owned) {
+        json_bridge_release(tree);
+        return NULL;
+    }
+    *owned = (owned_tree){tree, req->trees};
+    req->trees = owned;
+    return tree;
+}
+
+bool slate_set_header(slate_request *req, const char *name, const char *value)
+{
+    static const char *const framing[] = {"Content-Length", "Transfer-Encoding", "Connection",
+                                          "Date"};
+    for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
+        if (strcasecmp(name, framing[i]) == 0)
+            return false;
+    if (strpbrk(value, "\r\n"))
+        return false; /* a value must not become a header of its own */
+    answer_header *header = mem_alloc(&req->request, sizeof *header);
+    char *copy = header ? mem_copy_string(&req->request, value, strlen(value)) : NULL;
+    if (!copy)
+        return false;
+    *header = (answer_header){name, copy, NULL};
+    *req->last_header = header;
+    req->last_header = &header->next;
+    return true;
+}
+
+slate_result slate_answer_bytes(slate_request *req, int status, const char *media_type,
+                                const void *bytes, size_t size)
+{
+    req->answered = true;
+    req->status = status;
+    req->answer_type = media_type;
+    req->answer_bytes = bytes;
+    req->answer_size = size;
+    return SLATE_ANSWERED;
+}
+
+slate_result slate_answer_empty(slate_request *req, int status)
+{
+    return slate_answer_bytes(req, status, NULL, NULL, 0);
+}
+
+json_writer *slate_writer(slate_request *req, size_t expected)
+{
+    json_writer_init(&req->writer, &req->request, expected, JSON_WRITE_DEPTH_MAX, false);
+    return &req->writer;
+}
+
+static slate_result answer_written(slate_request *req, int status, const char *media_type)
+{
+    const json_writer *w = &req->writer;
+    switch (w->failed) {
+    case JSON_WRITE_OK:
+        return slate_answer_bytes(req, status, media_type, w->text, w->length);
+    case JSON_WRITE_MEMORY: /* the budget is marked: a ready-made answer is sent */
+        return SLATE_ANSWERED;
+    case JSON_WRITE_DEPTH:
+        return slate_answer_problem(req, 422, "json-refused", &(slate_where){.limit = w->max_depth},
+                                    "The result is nested deeper than %u levels.", w->max_depth);
+    case JSON_WRITE_VALUE:
+        return slate_answer_problem(req, 500, "json-value", NULL,
+                                    "The answer holds a value that JSON cannot express.");
+    }
+    return SLATE_ANSWERED;
+}
+
+slate_result slate_answer_written(slate_request *req, int status)
+{
+    return answer_written(req, status, "application/json");
+}
+
+slate_result slate_answer_json(slate_request *req, int status, const json_t *tree)
+{
+    /* Most answers that carry a tree are about as long as the body that it came from. */
+    json_writer_init(&req->writer, &req->request, req->body_size,
+                     request_server(req)->opts.json_depth, slate_query(req, "pretty") != NULL);
+    json_write_tree(&req->writer, tree);
+    return answer_written(req, status, "application/json");
+}
+
+static void write_where(json_writer *w, const slate_where *where)
+{
+    if (where->json_pointer) {
+        json_write_literal_key(w, "json_pointer");
+        json_write_string(w, where->json_pointer, strlen(where->json_pointer));
+    }
+    if (where->line > 0) {
+        json_write_literal_key(w, "line");
+        json_write_integer(w, where->line);
+        json_write_literal_key(w, "column");
+        json_write_integer(w, where->column);
+        json_write_literal_key(w, "offset");
+        json_write_integer(w, (int64_t)where->offset);
+    }
+    if (where->limit > 0) {
+        json_write_literal_key(w, "limit");
+        json_write_integer(w, (int64_t)where->limit);
+    }
+}
+
+/* A detail that quotes a client's bytes and is not UTF-8 (or was cut within a character). */
+static void make_quotable(char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] >= 0x80 || (unsigned char)text[i] < 0x20)
+            text[i] = '?';
+}
+
+slate_result slate_answer_problem(slate_request *req, int status, const char *type,
+                                  const slate_where *where, const char *format, ...)
+{
+    char detail[512];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    size_t detail_length = length < 0 ? 0 : (size_t)length;
+    if (detail_length >= sizeof detail)
+        detail_length = sizeof detail - 1;
+
+    json_writer w; /* not the request's: that may hold the half-written answer */
+    for (bool quoted = false;; quoted = true) {
+        const char *title = problem_title(type, status);
+        json_writer_init(&w, &req->request, 512, JSON_WRITE_DEPTH_MAX, false);
+        json_write_begin_object(&w);
+        json_write_literal_key(&w, "type");
+        const char *uri = mem_printf(&req->request, NULL, "/problems/%s", type);
+        if (!uri)
+            return SLATE_ANSWERED; /* refused: a ready-made answer is sent */
+        json_write_string(&w, uri, strlen(uri));
+        json_write_literal_key(&w, "title");
+        json_write_string(&w, title, strlen(title));
+        json_write_literal_key(&w, "status");
+        json_write_integer(&w, status);
+        json_write_literal_key(&w, "detail");
+        json_write_string(&w, detail, detail_length);
+        json_write_literal_key(&w, "instance");
+        json_write_string(&w, request_id(req), strlen(request_id(req)));
+        if (where)
+            write_where(&w, where);
+        json_write_end_object(&w);
+        if (w.failed != JSON_WRITE_VALUE || quoted)
+            break;
+        make_quotable(detail, detail_length);
+    }
+    if (w.failed != JSON_WRITE_OK)
+        return SLATE_ANSWERED;
+    return slate_answer_bytes(req, status, "application/problem+json", w.text, w.length);
+}

@@ -1,0 +1,495 @@
+/* Translation between libmicrohttpd and requests: its callbacks, the framing checks that version
+ * 0.9.75 lacks (RFC 9112), headers and answers. With listener.c the only place that knows MHD_.
+ *
+ * Two rules of the library rule this file. An answer queued at the first callback closes the
+ * connection, so only broken framing is answered there; anything else waits for the last call. And
+ * the completion callback may be missing, so the connection owns the request (connection.c). */
+#include "http.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "clock.h"
+#include "log.h"
+
+/* ---- Headers ----------------------------------------------------------------------------------- */
+
+/* What the headers say, gathered in one pass. */
+typedef struct header_scan {
+    slate_request *req;
+    const char *bad; /* why the request is malformed; NULL: it is not */
+    unsigned hosts, lengths, codings;
+    const char *length, *coding, *expect;
+    bool http_1_0;
+} header_scan;
+
+static bool equals(const char *text, size_t length, const char *literal)
+{
+    return strlen(literal) == length && strncasecmp(text, literal, length) == 0;
+}
+
+/* RFC 9110, section 5.6.2. */
+static bool is_token(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (!isalnum(c) && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
+            return false;
+    }
+    return length > 0;
+}
+
+static bool is_host(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (!isalnum(c) && (c == '\0' || !strchr("-._~%!$&'()*+;=:[]", c)))
+            return false;
+    }
+    return length > 0 && text[0] != ':';
+}
+
+static void scan_header(header_scan *scan, const char *name, size_t name_size, const char *value,
+                        size_t value_size)
+{
+    if (!is_token(name, name_size))
+        scan->bad = "A header name is not a token (RFC 9110, section 5.6.2).";
+    else if (value && strlen(value) != value_size)
+        scan->bad = "A header value contains a NUL byte.";
+    if (scan->bad)
+        return;
+    /* The lengths of the names tell nearly all others apart at once. */
+    switch (name_size) {
+    case 4:
+        if (equals(name, name_size, "Host")) {
+            scan->hosts++;
+            if (!is_host(value, value_size))
+                scan->bad = "The Host header is not a host.";
+        }
+        break;
+    case 6:
+        if (equals(name, name_size, "Expect"))
+            scan->expect = value;
+        break;
+    case 12:
+        if (equals(name, name_size, "Content-Type"))
+            scan->req->media_type = value;
+        else if (equals(name, name_size, "X-Request-Id") && value_size <= REQUEST_ID_MAX &&
+                 is_token(value, value_size)) {
+            scan->req->id = value;
+            scan->req->id_given = true;
+        }
+        break;
+    case 14:
+        if (equals(name, name_size, "Content-Length")) {
+            scan->lengths++;
+            scan->length = value;
+        }
+        break;
+    case 17:
+        if (equals(name, name_size, "Transfer-Encoding")) {
+            scan->codings++;
+            scan->coding = value;
+        }
+        break;
+    }
+}
+
+static enum MHD_Result scan_value(void *arg, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_size, const char *value, size_t value_size)
+{
+    header_scan *scan = arg;
+    if (kind == MHD_HEADER_KIND)
+        scan_header(scan, name, name_size, value ? value : "", value ? value_size : 0);
+    else if (!percent_valid(name) || (value && !percent_valid(value)))
+        scan->bad = "A percent escape in the query is not valid.";
+    return scan->bad ? MHD_NO : MHD_YES;
+}
+
+/* Decimal digits only. false: anything else, or more than 64 bits. */
+static bool parse_length(const char *text, uint64_t *ret_length)
+{
+    uint64_t length = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' ||
+            __builtin_mul_overflow(length, (uint64_t)10, &length) ||
+            __builtin_add_overflow(length, (uint64_t)(*text - '0'), &length))
+            return false;
+    }
+    *ret_length = length;
+    return length != UNKNOWN_LENGTH;
+}
+
+typedef struct framing {
+    int status; /* 0: in order */
+    const char *slug, *detail;
+    uint64_t body; /* bytes, or UNKNOWN_LENGTH */
+} framing;
+
+#define BAD_REQUEST(why) ((framing){400, "bad-request", (why), 0})
+
+/* RFC 9112, sections 3.2, 6.1 and 6.3: whatever could be framed in two ways is refused. */
+static framing check_framing(const header_scan *scan)
+{
+    if (scan->bad)
+        return BAD_REQUEST(scan->bad);
+    if (scan->hosts > 1)
+        return BAD_REQUEST("There is more than one Host header.");
+    if (scan->hosts == 0 && !scan->http_1_0)
+        return BAD_REQUEST("The Host header is missing.");
+    if (scan->lengths > 1)
+        return BAD_REQUEST("There is more than one Content-Length header.");
+    if (scan->codings > 1)
+        return BAD_REQUEST("There is more than one Transfer-Encoding header.");
+    if (scan->codings > 0 && scan->lengths > 0)
+        return BAD_REQUEST("Content-Length and Transfer-Encoding exclude each other.");
+    if (scan->codings > 0 && scan->http_1_0)
+        return BAD_REQUEST("HTTP/1.0 has no Transfer-Encoding.");
+    if (scan->codings > 0) {
+        if (strcasecmp(scan->coding, "chunked") != 0)
+            return (framing){501, "transfer-coding", "The only transfer coding known is chunked.", 0};
+        return (framing){.body = UNKNOWN_LENGTH};
+    }
+    framing f = {0};
+    if (scan->lengths > 0 && !parse_length(scan->length, &f.body))
+        return BAD_REQUEST("Content-Length is not a number of bytes.");
+    return f;
+}
+
+/* A media type against a comma-separated list; parameters do not matter, but a charset must be
+ * UTF-8. "application/json" stands for every "+json" type too (RFC 6838, section 4.2.8). */
+static bool media_type_accepted(const char *type, const char *list)
+{
+    size_t length = strcspn(type, "; \t");
+    const char *charset = strcasestr(type + length, "charset=");
+    if (charset) {
+        charset += strlen("charset=");
+        charset += *charset == '"';
+        if (strncasecmp(charset, "utf-8", 5) != 0 || isalnum((unsigned char)charset[5]))
+            return false;
+    }
+    for (const char *at = list; *at;) {
+        size_t size = strcspn(at, ",");
+        if (size == length && strncasecmp(at, type, length) == 0)
+            return true;
+        if (size == strlen("application/json") && strncasecmp(at, "application/json", size) == 0 &&
+            length > 5 && strncasecmp(type + length - 5, "+json", 5) == 0)
+            return true;
+        at += size;
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
+static bool find_verb(const char *method, slate_method *ret_verb)
+{
+    static const struct {
+        const char *name;
+        slate_method verb;
+    } verbs[] = {{"GET", SLATE_GET}, {"HEAD", SLATE_GET},   {"POST", SLATE_POST},
+                 {"PUT", SLATE_PUT}, {"PATCH", SLATE_PATCH}, {"DELETE", SLATE_DELETE}};
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (strcmp(method, verbs[i].name) == 0) {
+            *ret_verb = verbs[i].verb;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What can be said before the body: route, method, media type, expectation. */
+static early_answer decide_early(slate_request *req, const header_scan *scan, uint64_t body)
+{
+    slate_method verb = SLATE_GET;
+    bool known = find_verb(req->method, &verb);
+    req->verb = verb;
+    bool asks_options = strcmp(req->method, "OPTIONS") == 0;
+    if (asks_options && strcmp(req->path, "*") == 0)
+        return EARLY_OPTIONS;
+    req->route = router_match(req->conn->listener->routes, req->path, &req->request, req->params,
+                              ROUTE_PARAMS);
+    if (!req->route)
+        return EARLY_NOT_FOUND;
+    if (asks_options)
+        return EARLY_OPTIONS;
+    if (!known || !req->route->is->on[verb])
+        return EARLY_NOT_ALLOWED;
+    if (scan->expect && strcasecmp(scan->expect, "100-continue") != 0)
+        return EARLY_EXPECTATION;
+    if (req->route->is->consumes && verb != SLATE_GET && verb != SLATE_DELETE &&
+        (body > 0 || req->media_type) &&
+        (!req->media_type || !media_type_accepted(req->media_type, req->route->is->consumes)))
+        return EARLY_MEDIA_TYPE;
+    return EARLY_NONE;
+}
+
+typedef struct query_search {
+    slate_request *req;
+    const char *name, *value;
+} query_search;
+
+static enum MHD_Result find_query(void *arg, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    (void)kind;
+    query_search *search = arg;
+    mem_context *ctx = &search->req->request;
+    const char *decoded = name;
+    if (strchr(name, '%') && !(decoded = percent_decode(ctx, name, strlen(name), NULL)))
+        return MHD_YES;
+    if (strcmp(decoded, search->name) != 0)
+        return MHD_YES;
+    search->value = value && strchr(value, '%') ? percent_decode(ctx, value, strlen(value), NULL)
+                                                : (value ? value : "");
+    return MHD_NO;
+}
+
+const char *http_query(slate_request *req, const char *name)
+{
+    query_search search = {.req = req, .name = name};
+    MHD_get_connection_values(req->mhd, MHD_GET_ARGUMENT_KIND, find_query, &search);
+    return search.value;
+}
+
+const char *http_header(slate_request *req, const char *name)
+{
+    return MHD_lookup_connection_value(req->mhd, MHD_HEADER_KIND, name);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------ */
+
+static struct MHD_Response *make_response(const void *bytes, size_t size)
+{
+    /* PERSISTENT: the library neither copies nor frees; the bytes outlive the answer, since the
+     * request context is reset in the completion callback only. */
+    return MHD_create_response_from_buffer(size, (void *)(uintptr_t)bytes, MHD_RESPMEM_PERSISTENT);
+}
+
+bool http_make_ready(server *s)
+{
+    static char too_large[256];
+    int n = snprintf(too_large, sizeof too_large,
+                     "{\"type\":\"/problems/request-memory\",\"title\":\"%s\",\"status\":413,"
+                     "\"detail\":\"The request needs more than %zu bytes of memory, the limit of "
+                     "this server.\",\"limit\":%zu}",
+                     problem_title("request-memory", 413), s->opts.request_memory,
+                     s->opts.request_memory);
+    if (n < 0 || (size_t)n >= sizeof too_large)
+        return false;
+    static const char overloaded[] =
+        "{\"type\":\"/problems/overloaded\",\"title\":\"The server is short of memory\",\"status\":"
+        "503,\"detail\":\"The requests in flight hold all the memory that the server may use; try "
+        "again.\"}";
+    static const char failed[] =
+        "{\"type\":\"/problems/no-answer\",\"title\":\"The handler failed\",\"status\":500,"
+        "\"detail\":\"No answer could be made.\"}";
+    const struct {
+        int status;
+        const char *text;
+    } answers[READY_MADE] = {
+        [READY_MADE_TOO_LARGE] = {413, too_large},
+        [READY_MADE_OVERLOADED] = {503, overloaded},
+        [READY_MADE_FAILED] = {500, failed},
+    };
+    for (int i = 0; i < READY_MADE; i++) {
+        size_t size = strlen(answers[i].text);
+        struct MHD_Response *response = make_response(answers[i].text, size);
+        s->ready_made[i].response = response;
+        s->ready_made[i].status = answers[i].status;
+        s->ready_made[i].size = size;
+        if (!response || MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                                 "application/problem+json") != MHD_YES)
+            return false;
+        if (answers[i].status == 503 &&
+            MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1") != MHD_YES)
+            return false;
+    }
+    return true;
+}
+
+void http_free_ready(server *s)
+{
+    for (int i = 0; i < READY_MADE; i++)
+        if (s->ready_made[i].response)
+            MHD_destroy_response(s->ready_made[i].response);
+}
+
+static enum MHD_Result queue_ready(slate_request *req, ready_made which)
+{
+    server *s = request_server(req);
+    req->status = s->ready_made[which].status;
+    req->answer_size = s->ready_made[which].size;
+    return MHD_queue_response(req->mhd, (unsigned)req->status, s->ready_made[which].response);
+}
+
+static bool add_headers(slate_request *req, struct MHD_Response *response)
+{
+    if (req->answer_type && MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                                    req->answer_type) != MHD_YES)
+        return false;
+    for (const answer_header *h = req->headers; h; h = h->next)
+        if (MHD_add_response_header(response, h->name, h->value) != MHD_YES)
+            return false;
+    if ((req->id_given || (req->status >= 400 && req->id)) &&
+        MHD_add_response_header(response, "X-Request-Id", req->id) != MHD_YES)
+        return false;
+    if ((req->close || server_draining(request_server(req))) &&
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
+        return false;
+    return true;
+}
+
+static enum MHD_Result queue_answer(slate_request *req)
+{
+    switch (req->budget.refused) {
+    case MEM_GRANTED:
+        break;
+    case MEM_OVER_LIMIT:
+        counter_add(&req->worker->refused, 1);
+        return queue_ready(req, READY_MADE_TOO_LARGE);
+    case MEM_OVER_TOTAL:
+    case MEM_NO_SYSTEM:
+        counter_add(&req->worker->refused, 1);
+        return queue_ready(req, READY_MADE_OVERLOADED);
+    }
+    if (!req->answered)
+        return queue_ready(req, READY_MADE_FAILED);
+    struct MHD_Response *response = make_response(req->answer_bytes, req->answer_size);
+    if (!response)
+        return queue_ready(req, READY_MADE_OVERLOADED);
+    enum MHD_Result queued = MHD_NO;
+    if (add_headers(req, response))
+        queued = MHD_queue_response(req->mhd, (unsigned)req->status, response);
+    else
+        queued = queue_ready(req, READY_MADE_OVERLOADED);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* ---- Callbacks ------------------------------------------------------------------------------------ */
+
+/* The framing is broken, or the body will not be read: answered at once, the connection closes. */
+static enum MHD_Result answer_now(slate_request *req, int status, const char *slug,
+                                  const char *detail)
+{
+    slate_answer_problem(req, status, slug, NULL, "%s", detail);
+    return queue_answer(req);
+}
+
+static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const char *url,
+                             const char *method, const char *version, void **state)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    connection *conn = info ? info->socket_context : NULL;
+    slate_request *req = conn ? request_begin(conn, mhd) : NULL;
+    if (!req) /* no memory for the smallest struct: even this must get its 503 */
+        return MHD_queue_response(mhd, 503,
+                                  on->owner->ready_made[READY_MADE_OVERLOADED].response);
+    *state = req;
+    req->method = method;
+    req->path = url;
+
+    header_scan scan = {.req = req, .http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0};
+    MHD_get_connection_values_n(mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, scan_value, &scan);
+    if (!percent_valid(url))
+        scan.bad = "A percent escape in the path is not valid.";
+    framing frame = check_framing(&scan);
+    if (frame.status != 0)
+        return answer_now(req, frame.status, frame.slug, frame.detail);
+
+    size_t limit = on->owner->opts.body_limit;
+    req->early = decide_early(req, &scan, frame.body);
+    if (frame.body != UNKNOWN_LENGTH && frame.body > limit) {
+        req->early = req->early != EARLY_NONE ? req->early : EARLY_TOO_LARGE;
+        request_run(req);
+        return queue_answer(req);
+    }
+    if (req->early != EARLY_NONE && scan.expect) { /* the body need not be sent at all */
+        request_run(req);
+        return queue_answer(req);
+    }
+    connection_set_deadline(conn, req->begun_ns / 1000000,
+                            frame.body > 0 ? on->owner->opts.body_timeout : 0);
+    if (frame.body > 0 && !request_expect_body(req, frame.body))
+        return queue_answer(req);
+    return MHD_YES;
+}
+
+enum MHD_Result http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *size, void **state)
+{
+    slate_request *req = *state;
+    if (!req)
+        return begin(arg, mhd, url, method, version, state);
+    if (*size > 0) {
+        bool go_on = request_receive(req, data, *size);
+        *size = 0;
+        return go_on ? MHD_YES : MHD_NO;
+    }
+    connection_set_deadline(req->conn, 0, 0);
+    request_run(req);
+    return queue_answer(req);
+}
+
+/* Runs before the library destroys the response object, which is why no response may have a free
+ * callback that touches the request. */
+void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
+                       enum MHD_RequestTerminationCode how)
+{
+    (void)arg;
+    (void)mhd;
+    slate_request *req = *state;
+    *state = NULL;
+    if (!req)
+        return;
+    connection *conn = req->conn;
+    const options *opts = &request_server(req)->opts;
+    connection_set_deadline(conn, clock_ms(), opts->idle_timeout + opts->header_timeout);
+    request_end(req, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+}
+
+void http_on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,
+                        enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (*socket_context)
+            connection_close(*socket_context);
+        *socket_context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *address =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    *socket_context =
+        connection_open(arg, fd ? fd->connect_fd : -1, address ? address->client_addr : NULL);
+}
+
+/* Escapes are decoded after the path is split (router.c), never before. */
+size_t http_keep_escapes(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg;
+    (void)mhd;
+    return strlen(text);
+}
+
+void http_log(void *arg, const char *format, va_list args)
+{
+    (void)arg;
+    if (!log_enabled(LOG_DEBUG))
+        return;
+    char line[512];
+    if (vsnprintf(line, sizeof line, format, args) > 0)
+        log_debug("libmicrohttpd: %s", line);
+}
+
+const char *microhttpd_version(void)
+{
+    return MHD_get_version();
+}

@@ -1,0 +1,20 @@
+/* The callbacks that listener.c gives to libmicrohttpd. */
+#ifndef SLATE_HTTP_H
+#define SLATE_HTTP_H
+
+#include <microhttpd.h>
+#include <stdarg.h>
+
+#include "internal.h"
+
+enum MHD_Result http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *size, void **state);
+void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
+                       enum MHD_RequestTerminationCode how);
+void http_on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,
+                        enum MHD_ConnectionNotificationCode what);
+size_t http_keep_escapes(void *arg, struct MHD_Connection *mhd, char *text);
+void http_log(void *arg, const char *format, va_list args);
+
+#endif

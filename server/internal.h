@@ -1,0 +1,266 @@
+/* The server's own structures: server > worker (one per event-loop thread) > connection > request.
+ * Everything below a worker is touched by that worker's thread only, except where a comment names
+ * another. Handlers see none of this: they include slate.h. */
+#ifndef SLATE_INTERNAL_H
+#define SLATE_INTERNAL_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#include "../alloc/blocks.h"
+#include "../alloc/mem.h"
+#include "../alloc/pool.h"
+#include "options.h"
+#include "router.h"
+#include "slate.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+typedef struct server server;
+typedef struct worker worker;
+typedef struct listener listener;
+typedef struct connection connection;
+
+/* ---- Counters: written by one worker, read by any thread -------------------------------------- */
+
+typedef uint64_t counter;
+
+static inline void counter_add(counter *c, uint64_t n)
+{
+    __atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t counter_get(const counter *c)
+{
+    return __atomic_load_n(c, __ATOMIC_RELAXED);
+}
+
+#define DURATION_BUCKETS 15
+#define STATUS_SLOTS 24
+
+typedef struct route_counters {
+    counter status[STATUS_SLOTS];         /* answers, by metrics_status_slot */
+    counter duration[DURATION_BUCKETS];   /* requests, not cumulative; the last is +Inf */
+    counter duration_ns;                  /* sum */
+    counter bytes_in, bytes_out;          /* of bodies */
+} route_counters;
+
+/* ---- Server ------------------------------------------------------------------------------------ */
+
+/* Answers that need no memory when they are sent: built at start-up. */
+typedef enum { READY_MADE_TOO_LARGE, READY_MADE_OVERLOADED, READY_MADE_FAILED, READY_MADE } ready_made;
+
+/* One address that is listened on, with its routes. */
+struct listener {
+    server *owner;
+    const char *name; /* "public", "admin" */
+    router *routes;
+    struct MHD_Daemon *daemon;
+    bool admin;
+};
+
+struct server {
+    options opts;
+    listener public, admin;
+    mem_depot *depot;
+    mem_total in_flight_memory; /* what all requests together hold */
+    mem_context context;        /* the process level of the tree */
+    bool draining;              /* atomic: set once by the main thread */
+    int64_t started_ms;         /* wall clock */
+    struct {
+        void *response; /* struct MHD_Response */
+        int status;
+        size_t size;
+    } ready_made[READY_MADE];
+
+    pthread_mutex_t lock; /* guards `workers` and the fields of ended workers */
+    worker *workers;      /* never shrinks while the server runs, so that counters stay */
+    pthread_key_t worker_key;
+};
+
+static inline bool server_draining(const server *s)
+{
+    return __atomic_load_n(&s->draining, __ATOMIC_RELAXED);
+}
+
+/* ---- Worker (worker.c) -------------------------------------------------------------------------- */
+
+struct worker {
+    server *owner;
+    unsigned number;
+    bool admin;
+    mem_context context; /* the worker level of the tree: parent of its requests */
+    mem_blocks *blocks;
+    mem_pool *requests, *connections; /* NULL with --pool off */
+    uint64_t next_id;                 /* of requests; with id_seed, unique in the process */
+    uint64_t id_seed;
+
+    pthread_mutex_t lock; /* guards open_connections (the reaper reads it) and `ended` */
+    connection *open_connections;
+    bool ended;
+
+    counter accepted, closed;     /* connections */
+    counter begun, completed;     /* requests: begun - completed are in flight */
+    counter aborted, refused;     /* requests without an answer; requests refused for memory */
+    route_counters *by_route;     /* router count + 1: the last is for unknown paths */
+    size_t route_count;
+    worker *next;
+};
+
+/* The calling thread's worker, made at its first callback and ended with the thread. NULL: no memory. */
+worker *worker_current(listener *on);
+bool workers_init(server *s);
+/* After every event loop has ended. */
+void workers_free(server *s);
+
+/* ---- Connection (connection.c) ------------------------------------------------------------------ */
+
+#define REMOTE_MAX 64
+
+struct connection {
+    worker *worker;
+    listener *listener;
+    slate_request *request; /* the one in flight, or NULL: released with the connection at the latest */
+    int fd;                 /* valid while in the worker's list */
+    int64_t deadline_ms;    /* atomic; monotonic; when the reaper shuts it: the next request's headers
+                               (or, with a request, its body) must be complete by then; 0: none */
+    connection *prev, *next;
+    char remote[REMOTE_MAX];
+};
+
+connection *connection_open(listener *on, int fd, const void *address);
+void connection_close(connection *conn);
+/* Sets the time from now at which the connection is shut; 0: none. */
+void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
+/* Shuts connections that are past their deadline. From the housekeeper. Returns how many. */
+unsigned connections_reap(server *s, int64_t now_ms);
+
+/* ---- Request (request.c) ------------------------------------------------------------------------- */
+
+/* Problems known from the headers alone that leave the framing intact: answered after the body has
+ * been drained, so that the connection lives on. */
+typedef enum {
+    EARLY_NONE,
+    EARLY_NOT_FOUND,
+    EARLY_NOT_ALLOWED,
+    EARLY_OPTIONS,
+    EARLY_MEDIA_TYPE,
+    EARLY_EXPECTATION,
+    EARLY_TOO_LARGE
+} early_answer;
+
+typedef struct answer_header {
+    const char *name, *value;
+    struct answer_header *next;
+} answer_header;
+
+typedef struct owned_tree {
+    json_t *tree;
+    struct owned_tree *next;
+} owned_tree;
+
+#define UNKNOWN_LENGTH UINT64_MAX
+#define REQUEST_ID_MAX 64
+#define ROUTE_PARAMS 4
+
+struct slate_request {
+    _Alignas(MEM_ALIGN) mem_context request; /* aligned, as the first blocks follow the struct */
+    mem_context scratch;
+    mem_budget budget;
+    worker *worker;
+    connection *conn;
+    struct MHD_Connection *mhd;
+
+    const char *method, *path; /* libmicrohttpd's memory, valid until completion */
+    slate_method verb;         /* HEAD is SLATE_GET */
+    const route *route;        /* NULL: unknown path */
+    const char *params[ROUTE_PARAMS];
+    const char *media_type; /* Content-Type header or NULL */
+    const char *id;         /* X-Request-Id, given or made; NULL: not yet made */
+    bool id_given;
+    early_answer early;
+    int64_t begun_ns;
+
+    char *body;
+    size_t body_size, body_capacity;
+    uint64_t body_expected; /* Content-Length, or UNKNOWN_LENGTH */
+    uint64_t drained;       /* bytes received and thrown away */
+    uint64_t received;
+    owned_tree *trees;
+
+    bool answered, close;
+    int status;
+    const char *answer_type;
+    const void *answer_bytes;
+    size_t answer_size;
+    answer_header *headers, **last_header;
+    json_writer writer;
+};
+
+/* Bytes of one pooled request, with the first blocks of its two contexts behind it in arena mode. */
+#define REQUEST_CELL 4080u
+size_t request_cell_size(alloc_mode mode);
+
+/* A request on this connection. NULL: no memory. */
+slate_request *request_begin(connection *conn, struct MHD_Connection *mhd);
+/* Room for the whole body, reserved once. false: refused. */
+bool request_expect_body(slate_request *req, uint64_t length);
+/* A piece of the body. false: give up on the connection. */
+bool request_receive(slate_request *req, const char *data, size_t size);
+/* Runs the handler (or the early answer): afterwards the answer stands in the request context and
+ * the scratch context is empty. */
+void request_run(slate_request *req);
+/* `answered`: the answer was sent whole. Gives everything back. */
+void request_end(slate_request *req, bool sent);
+/* The request's id, made if the client gave none. */
+const char *request_id(slate_request *req);
+/* What all requests in flight hold, in bytes. */
+size_t requests_live_bytes(server *s);
+
+/* ---- Translation to libmicrohttpd (http.c, listener.c) ------------------------------------------- */
+
+const char *microhttpd_version(void);
+const char *http_header(slate_request *req, const char *name);
+const char *http_query(slate_request *req, const char *name);
+/* Sends ready-made answers' bodies; built once. false: no memory. */
+bool http_make_ready(server *s);
+void http_free_ready(server *s);
+
+/* Binds and starts. false: one line has been logged. */
+bool listener_start(listener *l, const char *address, unsigned threads);
+/* Takes no new connections; what waits in the backlog is still served. */
+void listener_quiesce(listener *l);
+/* Closes all connections and joins the threads. NULL daemon is allowed. */
+void listener_stop(listener *l);
+
+/* ---- Others ---------------------------------------------------------------------------------------- */
+
+/* Decodes percent escapes of `size` bytes into the context, NUL-terminated. NULL: refused, or a bad
+ * escape or NUL (*ret_bad, may be NULL). */
+char *percent_decode(mem_context *ctx, const char *text, size_t size, bool *ret_bad);
+bool percent_valid(const char *text);
+
+/* The problem answers of the server itself, in the words of problem.c's table. */
+const char *problem_title(const char *slug, int status);
+const char *status_phrase(int status);
+
+unsigned metrics_status_slot(int status);
+void metrics_count(slate_request *req, int64_t now_ns);
+slate_result metrics_handler(slate_request *req);
+slate_result memory_handler(slate_request *req);
+extern const slate_route admin_routes[];
+void access_log(slate_request *req, int64_t now_ns, bool sent);
+
+/* "slate 0.1.0" and friends. */
+extern const char *const slate_version;
+server *request_server(const slate_request *req);
+
+/* Sums over workers. Take no lock that a worker holds for long. */
+typedef struct totals {
+    uint64_t accepted, closed, begun, completed, aborted, refused;
+} totals;
+totals server_totals(server *s, bool admin);
+
+#endif

@@ -1,0 +1,118 @@
+/* /debug/memory: who holds what. Three levels of contexts, the blocks that they do not use, the
+ * pools, and what the C library and the kernel say. Figures are read from the workers' counters
+ * without stopping them, so they agree with one another exactly only at rest. */
+#include <malloc.h>
+#include <string.h>
+
+#include "internal.h"
+
+static void member(json_writer *w, const char *name, uint64_t value)
+{
+    json_write_key(w, name, strlen(name));
+    json_write_integer(w, (int64_t)value);
+}
+
+static void begin_member(json_writer *w, const char *name)
+{
+    json_write_key(w, name, strlen(name));
+    json_write_begin_object(w);
+}
+
+static void write_blocks(json_writer *w, const char *name, const mem_blocks_stats *stats)
+{
+    begin_member(w, name);
+    member(w, "idle_bytes", stats->idle);
+    member(w, "lent_bytes", stats->lent);
+    member(w, "maps", stats->maps);
+    member(w, "unmaps", stats->unmaps);
+    json_write_end_object(w);
+}
+
+static void write_pool(json_writer *w, const char *name, const mem_pool *pool)
+{
+    if (!pool)
+        return;
+    mem_pool_stats stats = mem_pool_get_stats(pool);
+    begin_member(w, name);
+    member(w, "cell_bytes", stats.cell);
+    member(w, "live", stats.live);
+    member(w, "slabs", stats.slabs);
+    member(w, "held_bytes", stats.held);
+    json_write_end_object(w);
+}
+
+static void write_worker(json_writer *w, const worker *of)
+{
+    json_write_begin_object(w);
+    member(w, "worker", of->number);
+    json_write_literal_key(w, "listener");
+    if (of->admin)
+        json_write_literal(w, "admin");
+    else
+        json_write_literal(w, "public");
+    uint64_t completed = counter_get(&of->completed), closed = counter_get(&of->closed);
+    member(w, "requests_in_flight", counter_get(&of->begun) - completed);
+    member(w, "requests", completed);
+    member(w, "connections", counter_get(&of->accepted) - closed);
+    member(w, "refused", counter_get(&of->refused));
+    if (of->blocks) {
+        mem_blocks_stats stats = mem_blocks_get_stats(of->blocks);
+        write_blocks(w, "magazine", &stats);
+    }
+    begin_member(w, "pools");
+    write_pool(w, "requests", of->requests);
+    write_pool(w, "connections", of->connections);
+    json_write_end_object(w);
+    json_write_end_object(w);
+}
+
+static void write_mallinfo(json_writer *w)
+{
+    struct mallinfo2 info = mallinfo2();
+    begin_member(w, "mallinfo2");
+    member(w, "arena", info.arena);
+    member(w, "uordblks", info.uordblks);
+    member(w, "fordblks", info.fordblks);
+    member(w, "hblkhd", info.hblkhd);
+    member(w, "keepcost", info.keepcost);
+    json_write_end_object(w);
+}
+
+/* The kernel's sums over all mappings, in bytes. */
+static void write_smaps(json_writer *w)
+{
+    begin_member(w, "smaps_rollup");
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    char line[128], name[64];
+    unsigned long long kib;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "%63[A-Za-z_]: %llu kB", name, &kib) == 2)
+            member(w, name, kib * 1024);
+    if (file)
+        fclose(file);
+    json_write_end_object(w);
+}
+
+slate_result memory_handler(slate_request *req)
+{
+    server *s = request_server(req);
+    json_writer *w = slate_writer(req, 8192);
+    json_write_begin_object(w);
+    json_write_literal_key(w, "alloc");
+    const char *alloc = alloc_mode_name(s->opts.alloc);
+    json_write_string(w, alloc, strlen(alloc));
+    member(w, "live_bytes", requests_live_bytes(s));
+    mem_blocks_stats depot = mem_depot_get_stats(s->depot);
+    write_blocks(w, "depot", &depot);
+    json_write_literal_key(w, "workers");
+    json_write_begin_array(w);
+    pthread_mutex_lock(&s->lock);
+    for (const worker *of = s->workers; of; of = of->next)
+        write_worker(w, of);
+    pthread_mutex_unlock(&s->lock);
+    json_write_end_array(w);
+    write_mallinfo(w);
+    write_smaps(w);
+    json_write_end_object(w);
+    return slate_answer_written(req, 200);
+}

@@ -1,0 +1,71 @@
+/* Problems (RFC 9457): the slugs of our own types and their titles, and the phrases of statuses
+ * (RFC 9110). A type without a row has its status's phrase for a title. */
+#include <string.h>
+
+#include "internal.h"
+
+static const struct {
+    const char *slug, *title;
+} problems[] = {
+    {"bad-request", "The request is malformed"},
+    {"not-found", "No such resource"},
+    {"method-not-allowed", "The method is not possible here"},
+    {"media-type", "The body's media type is not accepted"},
+    {"expectation", "The expectation cannot be met"},
+    {"body-too-large", "The body is too large"},
+    {"request-memory", "The request needs too much memory"},
+    {"overloaded", "The server is short of memory"},
+    {"out-of-memory", "The server is short of memory"},
+    {"transfer-coding", "The transfer coding is not known"},
+    {"json-syntax", "The body is not JSON"},
+    {"json-duplicate-key", "An object has the same key twice"},
+    {"json-refused", "The JSON is valid, but refused"},
+    {"json-value", "The answer cannot be expressed in JSON"},
+    {"no-answer", "The handler failed"},
+};
+
+static const struct {
+    int status;
+    const char *phrase;
+} phrases[] = {
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {304, "Not Modified"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {412, "Precondition Failed"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {422, "Unprocessable Content"},
+    {428, "Precondition Required"},
+    {429, "Too Many Requests"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {503, "Service Unavailable"},
+    {507, "Insufficient Storage"},
+};
+
+const char *status_phrase(int status)
+{
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    return "Unknown";
+}
+
+const char *problem_title(const char *slug, int status)
+{
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        if (strcmp(problems[i].slug, slug) == 0)
+            return problems[i].title;
+    return status_phrase(status);
+}

@@ -1,0 +1,225 @@
+/* The life of a request: two contexts, one budget, one answer.
+ *
+ *   begin > expect_body > receive... > run > (the answer is sent) > end
+ *
+ * The request context holds body and answer until the answer has been sent; the scratch context
+ * holds the tree and is reset before the first byte goes out, so that a slow reader pins only its
+ * own bytes. Nothing here knows which allocator runs, except the one place that chooses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "internal.h"
+#include "log.h"
+
+/* In arena mode each request carries the first blocks of its contexts: small requests need no
+ * other. The scratch gets the larger part, since a tree is several times its text. */
+#define FIRST_REQUEST 1024u
+#define FIRST_SCRATCH ((REQUEST_CELL - sizeof(slate_request) - FIRST_REQUEST) / MEM_ALIGN * MEM_ALIGN)
+static_assert(sizeof(slate_request) % MEM_ALIGN == 0, "the first blocks are aligned");
+static_assert(sizeof(slate_request) + 2 * FIRST_REQUEST <= REQUEST_CELL, "room for both blocks");
+static_assert(REQUEST_CELL % MEM_ALIGN == 0, "pool cells are aligned");
+
+/* A body of unknown length starts with this much and doubles. */
+#define FIRST_BODY 4096u
+
+size_t request_cell_size(alloc_mode mode)
+{
+    return mode == ALLOC_ARENA ? REQUEST_CELL : sizeof(slate_request);
+}
+
+server *request_server(const slate_request *req)
+{
+    return req->worker->owner;
+}
+
+slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
+{
+    worker *w = conn->worker;
+    server *s = w->owner;
+    size_t size = request_cell_size(s->opts.alloc);
+    slate_request *req = w->requests ? mem_pool_take(w->requests) : malloc(size);
+    if (!req)
+        return NULL;
+    memset(req, 0, sizeof *req);
+    req->worker = w;
+    req->conn = conn;
+    req->mhd = mhd;
+    req->last_header = &req->headers;
+    req->body_expected = UNKNOWN_LENGTH;
+    req->begun_ns = clock_ns();
+    if (s->opts.alloc == ALLOC_ARENA) {
+        char *first = (char *)(req + 1);
+        mem_arena_init(&req->request, &w->context, "request", w->blocks, first, FIRST_REQUEST);
+        mem_arena_init(&req->scratch, &req->request, "scratch", w->blocks, first + FIRST_REQUEST,
+                       FIRST_SCRATCH);
+    } else {
+        mem_heap_init(&req->request, &w->context, "request");
+        mem_heap_init(&req->scratch, &req->request, "scratch");
+    }
+    mem_budget_init(&req->budget, s->opts.request_memory, &s->in_flight_memory);
+    mem_set_budget(&req->request, &req->budget);
+    mem_set_budget(&req->scratch, &req->budget);
+    conn->request = req;
+    counter_add(&w->begun, 1);
+    return req;
+}
+
+bool request_expect_body(slate_request *req, uint64_t length)
+{
+    size_t limit = request_server(req)->opts.body_limit;
+    req->body_expected = length;
+    if (req->early != EARLY_NONE || length == 0)
+        return true; /* not kept */
+    size_t capacity = length == UNKNOWN_LENGTH ? FIRST_BODY : (size_t)length;
+    if (capacity > limit)
+        capacity = limit;
+    req->body = mem_alloc(&req->request, capacity);
+    req->body_capacity = req->body ? capacity : 0;
+    return req->body != NULL;
+}
+
+static void drop_body(slate_request *req)
+{
+    if (req->body)
+        mem_free(&req->request, req->body, req->body_capacity);
+    req->body = NULL;
+    req->body_size = req->body_capacity = 0;
+}
+
+/* Makes room for `size` more bytes. false: over the limit, or refused. */
+static bool grow_body(slate_request *req, size_t size)
+{
+    size_t limit = request_server(req)->opts.body_limit;
+    if (size > limit - req->body_size) {
+        req->early = EARLY_TOO_LARGE;
+        return false;
+    }
+    size_t needed = req->body_size + size;
+    if (needed <= req->body_capacity)
+        return true;
+    size_t capacity = req->body_capacity > limit / 2 ? limit : 2 * req->body_capacity;
+    if (capacity < needed)
+        capacity = needed;
+    char *body = mem_resize(&req->request, req->body, req->body_capacity, capacity);
+    if (!body)
+        return false;
+    req->body = body;
+    req->body_capacity = capacity;
+    return true;
+}
+
+/* What cannot be kept is drained, so that the answer can be read: libmicrohttpd takes no answer in
+ * the middle of a body. Beyond a second body limit the connection is given up. */
+bool request_receive(slate_request *req, const char *data, size_t size)
+{
+    req->received += size;
+    if (req->early == EARLY_NONE && req->budget.refused == MEM_GRANTED && grow_body(req, size)) {
+        memcpy(req->body + req->body_size, data, size);
+        req->body_size += size;
+        return true;
+    }
+    req->drained += req->body_size + size;
+    drop_body(req);
+    return req->drained <= 2 * (uint64_t)request_server(req)->opts.body_limit;
+}
+
+static void answer_early(slate_request *req)
+{
+    const route *r = req->route;
+    switch (req->early) {
+    case EARLY_NONE:
+        break;
+    case EARLY_NOT_FOUND:
+        slate_answer_problem(req, 404, "not-found", NULL, "There is nothing at \"%.200s\".",
+                             req->path);
+        break;
+    case EARLY_NOT_ALLOWED:
+        slate_set_header(req, "Allow", r->allow);
+        slate_answer_problem(req, 405, "method-not-allowed", NULL,
+                             "%.40s is not possible here; allowed are %s.", req->method, r->allow);
+        break;
+    case EARLY_OPTIONS:
+        slate_set_header(req, "Allow", r ? r->allow : "GET, HEAD, POST, OPTIONS");
+        slate_answer_empty(req, 204);
+        break;
+    case EARLY_MEDIA_TYPE:
+        slate_set_header(req, req->verb == SLATE_PATCH ? "Accept-Patch" : "Accept-Post",
+                         r->is->consumes);
+        slate_answer_problem(req, 415, "media-type", NULL,
+                             "The body is \"%.100s\"; accepted are: %s, in UTF-8.",
+                             req->media_type ? req->media_type : "of no stated type",
+                             r->is->consumes);
+        break;
+    case EARLY_EXPECTATION:
+        slate_answer_problem(req, 417, "expectation", NULL,
+                             "The only expectation that can be met is 100-continue.");
+        break;
+    case EARLY_TOO_LARGE: {
+        size_t limit = request_server(req)->opts.body_limit;
+        slate_answer_problem(req, 413, "body-too-large", &(slate_where){.limit = limit},
+                             "The body is larger than %zu bytes, the limit of this server.", limit);
+        break;
+    }
+    }
+}
+
+static void release_trees(slate_request *req)
+{
+    for (owned_tree *t = req->trees; t; t = t->next)
+        json_bridge_release(t->tree);
+    req->trees = NULL;
+    assert(json_bridge_outstanding() == 0 && "a handler made a tree and did not slate_own it");
+}
+
+void request_run(slate_request *req)
+{
+    mem_context *before = mem_switch(&req->scratch);
+    if (req->budget.refused == MEM_GRANTED) {
+        if (req->early != EARLY_NONE)
+            answer_early(req);
+        else
+            req->route->is->on[req->verb](req);
+    }
+    if (!req->answered && req->budget.refused == MEM_GRANTED)
+        slate_answer_problem(req, 500, "no-answer", NULL, "The handler gave no answer.");
+    release_trees(req);
+    mem_reset(&req->scratch);
+    drop_body(req);
+    mem_switch(before);
+}
+
+void request_end(slate_request *req, bool sent)
+{
+    worker *w = req->worker;
+    server *s = w->owner;
+    int64_t now = clock_ns();
+    if (!w->admin)
+        metrics_count(req, now);
+    if (s->opts.access_log != ACCESS_OFF && !w->admin)
+        access_log(req, now, sent);
+    if (!sent)
+        counter_add(&w->aborted, 1);
+    req->conn->request = NULL;
+    mem_delete(&req->request);
+    if (w->requests)
+        mem_pool_give(w->requests, req);
+    else
+        free(req);
+    counter_add(&w->completed, 1);
+}
+
+size_t requests_live_bytes(server *s)
+{
+    return __atomic_load_n(&s->in_flight_memory.used, __ATOMIC_RELAXED);
+}
+
+const char *request_id(slate_request *req)
+{
+    if (req->id)
+        return req->id;
+    worker *w = req->worker;
+    uint64_t n = (w->next_id++ << 8 | (w->number & 0xff)) ^ w->id_seed;
+    req->id = mem_printf(&req->request, NULL, "%016llx", (unsigned long long)n);
+    return req->id ? req->id : "-";
+}

@@ -1,0 +1,140 @@
+/* Router: whole paths first, then those with parameters, segment by segment. Escapes are decoded
+ * after the split, so that a %2F stays inside its segment. Read-only once made: any thread. */
+#include "router.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "log.h"
+
+static const char *const method_names[SLATE_METHODS] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
+
+static void add_allow(route *r, const char *name)
+{
+    size_t used = strlen(r->allow);
+    int n = snprintf(r->allow + used, sizeof r->allow - used, "%s%s", used > 0 ? ", " : "", name);
+    (void)n; /* all seven names fit, see below */
+}
+static_assert(sizeof "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" <= sizeof((route *)0)->allow,
+              "every method fits into Allow");
+
+static bool compile(route *r, const slate_route *is, unsigned index)
+{
+    r->is = is;
+    r->index = index;
+    r->length = strlen(is->path);
+    if (is->path[0] != '/') {
+        log_error("Route \"%s\" must begin with a slash.", is->path);
+        return false;
+    }
+    for (const char *at = is->path + 1;;) {
+        const char *end = strchrnul(at, '/');
+        if (r->segments == SEGMENTS_MAX) {
+            log_error("Route \"%s\" has more than %d segments.", is->path, SEGMENTS_MAX);
+            return false;
+        }
+        bool param = end - at >= 2 && at[0] == '{' && end[-1] == '}';
+        r->segment[r->segments].param = param;
+        r->segment[r->segments].text = param ? at + 1 : at;
+        r->segment[r->segments].length = (unsigned)(end - at - (param ? 2 : 0));
+        r->segments++;
+        r->params += param;
+        if (*end == '\0')
+            break;
+        at = end + 1;
+    }
+    if (r->params > ROUTE_PARAMS) {
+        log_error("Route \"%s\" has more than %d parameters.", is->path, ROUTE_PARAMS);
+        return false;
+    }
+    for (unsigned m = 0; m < SLATE_METHODS; m++) {
+        if (!is->on[m])
+            continue;
+        add_allow(r, method_names[m]);
+        if (m == SLATE_GET)
+            add_allow(r, "HEAD");
+    }
+    add_allow(r, "OPTIONS");
+    return true;
+}
+
+router *router_create(const slate_route *table)
+{
+    router *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    for (const slate_route *is = table; is->path; is++) {
+        if (r->count == ROUTES_MAX) {
+            log_error("There are more than %d routes.", ROUTES_MAX);
+            free(r);
+            return NULL;
+        }
+        if (!compile(&r->routes[r->count], is, r->count)) {
+            free(r);
+            return NULL;
+        }
+        r->count++;
+    }
+    return r;
+}
+
+/* One segment against one of the pattern; a parameter's value goes to *ret_value. */
+static bool match_segment(const route *r, unsigned i, const char *text, size_t length,
+                          mem_context *ctx, const char **ret_value)
+{
+    bool encoded = memchr(text, '%', length) != NULL;
+    if (!r->segment[i].param && !encoded)
+        return length == r->segment[i].length && memcmp(text, r->segment[i].text, length) == 0;
+    if (r->segment[i].param && length == 0)
+        return false;
+    const char *value = percent_decode(ctx, text, length, NULL);
+    if (!value)
+        return false;
+    if (r->segment[i].param) {
+        *ret_value = value;
+        return true;
+    }
+    return strlen(value) == r->segment[i].length &&
+           memcmp(value, r->segment[i].text, r->segment[i].length) == 0;
+}
+
+static bool match(const route *r, const char *path, mem_context *ctx, const char **params)
+{
+    unsigned i = 0, param = 0;
+    const char *at = path + 1;
+    for (;;) {
+        const char *end = strchrnul(at, '/');
+        const char *value = NULL;
+        if (i == r->segments || !match_segment(r, i, at, (size_t)(end - at), ctx, &value))
+            return false;
+        if (value)
+            params[param++] = value;
+        i++;
+        if (*end == '\0')
+            return i == r->segments;
+        at = end + 1;
+    }
+}
+
+const route *router_match(const router *r, const char *path, mem_context *ctx,
+                          const char **ret_params, unsigned max_params)
+{
+    if (path[0] != '/')
+        return NULL;
+    size_t length = strlen(path);
+    bool encoded = memchr(path, '%', length) != NULL;
+    for (unsigned i = 0; i < r->count; i++) {
+        const route *candidate = &r->routes[i];
+        if (candidate->params == 0 && candidate->length == length &&
+            memcmp(candidate->is->path, path, length) == 0)
+            return candidate;
+    }
+    for (unsigned i = 0; i < r->count; i++) {
+        const route *candidate = &r->routes[i];
+        if ((candidate->params > 0 || encoded) && candidate->params <= max_params &&
+            match(candidate, path, ctx, ret_params))
+            return candidate;
+    }
+    return NULL;
+}

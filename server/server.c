@@ -1,0 +1,210 @@
+/* The server as a whole: start, housekeeping, drain, stop. The main thread does no request: it waits
+ * for signals, and between them it is the housekeeper that lets memory go back to the system. */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "clock.h"
+#include "internal.h"
+#include "log.h"
+
+const char *const slate_version = SLATE_VERSION;
+
+/* ---- Housekeeping --------------------------------------------------------------------------------- */
+
+typedef struct housekeeper {
+    int64_t next_decay_ms, next_reap_ms;
+    totals last;   /* as of the last decay */
+    bool spent;    /* something has run since the last trim */
+} housekeeper;
+
+#define REAP_EVERY_MS 250
+
+static void keep_house(server *s, housekeeper *keeper)
+{
+    int64_t now = clock_ms();
+    if (now >= keeper->next_reap_ms) {
+        keeper->next_reap_ms = now + REAP_EVERY_MS;
+        connections_reap(s, now);
+    }
+    if (now < keeper->next_decay_ms)
+        return;
+    keeper->next_decay_ms = now + s->opts.decay;
+    mem_depot_decay(s->depot);
+    /* At rest: a whole period without a request or a connection come or gone, and none in flight.
+     * libmicrohttpd's connections, closed by now, have left their memory with malloc. Under load a
+     * trim would stall allocating threads and be undone at once. */
+    totals t = server_totals(s, false);
+    bool rest = t.begun == t.completed && memcmp(&t, &keeper->last, sizeof t) == 0;
+    if (rest && keeper->spent && s->opts.idle_trim) {
+        malloc_trim(0);
+        keeper->spent = false;
+    }
+    if (!rest)
+        keeper->spent = true;
+    keeper->last = t;
+}
+
+/* Waits up to `wait_ms` for a signal of the set. 0: none came. */
+static int wait_signal(const sigset_t *set, int64_t wait_ms)
+{
+    struct timespec t = {wait_ms / 1000, wait_ms % 1000 * 1000000};
+    int sig = sigtimedwait(set, NULL, &t);
+    return sig > 0 ? sig : 0;
+}
+
+static void serve(server *s, const sigset_t *set)
+{
+    housekeeper keeper = {0};
+    int64_t tick = s->opts.decay < REAP_EVERY_MS ? s->opts.decay : REAP_EVERY_MS;
+    for (;;) {
+        int sig = wait_signal(set, tick);
+        if (sig == SIGTERM || sig == SIGINT)
+            return;
+        keep_house(s, &keeper);
+    }
+}
+
+/* ---- Draining -------------------------------------------------------------------------------------- */
+
+/* Connections that are idle may be about to send: they are given this long once no request is left. */
+#define QUIET_MS 250
+
+/* Lets what is in flight end. A second signal, or the time-out, cuts it short. */
+static void drain(server *s, const sigset_t *set)
+{
+    log_info("Draining: no new connections, up to %u ms for the requests in flight.",
+             s->opts.drain_timeout);
+    __atomic_store_n(&s->draining, true, __ATOMIC_RELAXED);
+    listener_quiesce(&s->public);
+    int64_t end = clock_ms() + s->opts.drain_timeout, quiet_since = 0;
+    uint64_t begun = 0;
+    housekeeper keeper = {0};
+    for (;;) {
+        int sig = wait_signal(set, 10);
+        if (sig == SIGTERM || sig == SIGINT) {
+            log_warning("A second signal: stopping at once.");
+            return;
+        }
+        keep_house(s, &keeper);
+        int64_t now = clock_ms();
+        totals t = server_totals(s, false);
+        if (t.accepted == t.closed)
+            return;
+        if (t.begun != t.completed || t.begun != begun || quiet_since == 0)
+            quiet_since = now;
+        begun = t.begun;
+        if (now - quiet_since >= QUIET_MS)
+            return;
+        if (now >= end) {
+            log_warning("The drain time-out ends %llu requests in flight.",
+                        (unsigned long long)(t.begun - t.completed));
+            return;
+        }
+    }
+}
+
+/* ---- Start and stop ---------------------------------------------------------------------------------- */
+
+static void log_option(void *arg, const char *name, const char *value)
+{
+    (void)arg;
+    log_debug("%s=%s", name, value);
+}
+
+/* Sockets are what limits connections first. */
+static void raise_file_limit(const options *opts)
+{
+    struct rlimit files;
+    rlim_t needed = (rlim_t)opts->max_connections + 128;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)
+        return;
+    files.rlim_cur = files.rlim_max < needed ? files.rlim_max : needed;
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < needed)
+        log_warning("--max-connections %u needs %llu open files, and %llu are allowed.",
+                    opts->max_connections, (unsigned long long)needed,
+                    (unsigned long long)files.rlim_cur);
+}
+
+static bool prepare(server *s, const slate_route *routes)
+{
+    if (s->opts.alloc == ALLOC_ARENA)
+        json_bridge_install();
+    json_object_seed(0); /* static memory; before any thread */
+    s->in_flight_memory.limit = s->opts.memory_limit;
+    s->depot = mem_depot_create();
+    s->public = (listener){.owner = s, .name = "public", .routes = router_create(routes)};
+    s->admin = (listener){
+        .owner = s, .name = "admin", .routes = router_create(admin_routes), .admin = true};
+    return s->depot && s->public.routes && s->admin.routes && http_make_ready(s);
+}
+
+static void release(server *s)
+{
+    http_free_ready(s);
+    free(s->public.routes);
+    free(s->admin.routes);
+}
+
+static int run(server *s, const sigset_t *set)
+{
+    if (!listener_start(&s->public, s->opts.listen, s->opts.threads))
+        return 1;
+    if (s->opts.admin && !listener_start(&s->admin, s->opts.admin, 1)) {
+        listener_stop(&s->public);
+        return 1;
+    }
+    log_info("Serving with --alloc %s, %u worker thread%s.", alloc_mode_name(s->opts.alloc),
+             s->opts.threads, s->opts.threads == 1 ? "" : "s");
+    serve(s, set);
+    drain(s, set);
+    listener_stop(&s->public);
+    listener_stop(&s->admin);
+    log_info("Stopped.");
+    return 0;
+}
+
+int slate_main(int argc, char **argv, const slate_route *routes)
+{
+    static server s; /* one a process: jansson's hooks are global too */
+    switch (options_parse(&s.opts, argc, argv)) {
+    case OPTIONS_RUN:
+        break;
+    case OPTIONS_EXIT_OK:
+        return 0;
+    case OPTIONS_EXIT_USAGE:
+        return 2;
+    }
+    log_set_level(s.opts.log_level);
+    options_each(&s.opts, log_option, NULL);
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now) == 0)
+        s.started_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+
+    /* Blocked before any thread exists, so that only the main thread takes them. */
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        log_error("Signals cannot be set up: %s.", strerror(errno));
+        return 1;
+    }
+    raise_file_limit(&s.opts);
+    int status = 1;
+    if (workers_init(&s)) {
+        if (prepare(&s, routes))
+            status = run(&s, &set);
+        else
+            log_error("The server could not be set up: out of memory, or a route is wrong.");
+        release(&s);
+        workers_free(&s);
+        mem_depot_delete(s.depot);
+    }
+    options_free(&s.opts);
+    return status;
+}

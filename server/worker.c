@@ -1,0 +1,136 @@
+/* Workers: libmicrohttpd has no hook for the start of a thread, so a worker is made at the first
+ * callback on its thread and ended by a thread-specific key. Its counters stay until the server
+ * ends; its memory goes back to the depot with the thread. */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "internal.h"
+#include "log.h"
+
+static __thread worker *this_worker;
+
+/* The thread is over, and its connections with it. */
+static void worker_end(void *arg)
+{
+    worker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    w->ended = true;
+    pthread_mutex_unlock(&w->lock);
+    /* Statistics are read under the server's lock, which keeps these pointers valid for them. */
+    pthread_mutex_lock(&w->owner->lock);
+    mem_delete(&w->context);
+    mem_pool_delete(w->requests);
+    mem_pool_delete(w->connections);
+    mem_blocks_delete(w->blocks);
+    w->requests = w->connections = NULL;
+    w->blocks = NULL;
+    pthread_mutex_unlock(&w->owner->lock);
+    this_worker = NULL;
+}
+
+static void worker_free(worker *w)
+{
+    if (!w)
+        return;
+    mem_pool_delete(w->requests);
+    mem_pool_delete(w->connections);
+    mem_blocks_delete(w->blocks);
+    free(w->by_route);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static worker *worker_create(listener *on)
+{
+    server *s = on->owner;
+    worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    if (pthread_mutex_init(&w->lock, NULL) != 0) {
+        free(w);
+        return NULL;
+    }
+    w->owner = s;
+    w->admin = on->admin;
+    w->route_count = on->routes->count + 1u;
+    w->by_route = calloc(w->route_count, sizeof *w->by_route);
+    w->blocks = mem_blocks_create(s->depot, s->opts.retain);
+    bool pools = true;
+    if (s->opts.pool && w->blocks) {
+        w->requests = mem_pool_create(w->blocks, request_cell_size(s->opts.alloc));
+        w->connections = mem_pool_create(w->blocks, sizeof(connection));
+        pools = w->requests && w->connections;
+    }
+    if (!w->by_route || !w->blocks || !pools) {
+        worker_free(w);
+        return NULL;
+    }
+    if (getrandom(&w->id_seed, sizeof w->id_seed, GRND_NONBLOCK) != sizeof w->id_seed)
+        w->id_seed = (uintptr_t)w ^ (uint64_t)s->started_ms;
+    if (s->opts.alloc == ALLOC_ARENA)
+        mem_arena_init(&w->context, NULL, "worker", w->blocks, NULL, 0);
+    else
+        mem_heap_init(&w->context, NULL, "worker");
+    return w;
+}
+
+worker *worker_current(listener *on)
+{
+    if (this_worker)
+        return this_worker;
+    worker *w = worker_create(on);
+    if (!w)
+        return NULL;
+    server *s = on->owner;
+    pthread_mutex_lock(&s->lock);
+    w->number = s->workers ? s->workers->number + 1 : 0;
+    w->next = s->workers;
+    s->workers = w;
+    pthread_mutex_unlock(&s->lock);
+    /* If the key cannot be set, the worker's memory is given back with the server instead. */
+    if (pthread_setspecific(s->worker_key, w) != 0)
+        log_warning("Worker %u gives its memory back only when the server stops.", w->number);
+    this_worker = w;
+    return w;
+}
+
+bool workers_init(server *s)
+{
+    if (pthread_mutex_init(&s->lock, NULL) != 0)
+        return false;
+    if (pthread_key_create(&s->worker_key, worker_end) != 0) {
+        pthread_mutex_destroy(&s->lock);
+        return false;
+    }
+    return true;
+}
+
+void workers_free(server *s)
+{
+    while (s->workers) {
+        worker *w = s->workers;
+        s->workers = w->next;
+        worker_free(w);
+    }
+    pthread_key_delete(s->worker_key);
+    pthread_mutex_destroy(&s->lock);
+}
+
+totals server_totals(server *s, bool admin)
+{
+    totals sum = {0};
+    pthread_mutex_lock(&s->lock);
+    for (const worker *w = s->workers; w; w = w->next) {
+        if (w->admin != admin)
+            continue;
+        /* `completed` before `begun`: the difference is never below the truth. */
+        sum.completed += counter_get(&w->completed);
+        sum.closed += counter_get(&w->closed);
+        sum.begun += counter_get(&w->begun);
+        sum.accepted += counter_get(&w->accepted);
+        sum.aborted += counter_get(&w->aborted);
+        sum.refused += counter_get(&w->refused);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return sum;
+}
