@@ -1,0 +1,305 @@
+/* The arena: a context that bumps a pointer through blocks of 4, 16, then 64 KiB, after the
+ * caller's inline first block if there is one. Reset gives the blocks back to the magazine.
+ *
+ * Two invariants carry the rest. Requests above MEM_LARGE, and only they, have a block of their
+ * own: size alone tells where an allocation lives, so it needs no header. And the window that
+ * mem_alloc bumps through is never wider than MEM_LARGE, so the inline path cannot break the first;
+ * the slow path slides it over the block. */
+#include <string.h>
+
+#include "internal.h"
+
+#define GROWTH 4u                      /* each bump block is so many times the one before… */
+#define BUMP_BLOCK_MAX (64u * 1024u)   /* …up to this */
+static_assert(MEM_LARGE + MEM_BLOCK_HEADER <= BUMP_BLOCK_MAX, "any bump request fits a bump block");
+static_assert(BUMP_BLOCK_MAX <= MEM_BLOCK_MAX, "bump blocks are of a class");
+static_assert(MEM_BLOCK_HEADER % MEM_ALIGN == 0 && MEM_LARGE % MEM_ALIGN == 0, "windows are aligned");
+
+/* Lets the window begin at `cur` in the newest block. It stays shut while the budget refuses, also
+ * after a free or a reset. */
+static void open_window(mem_context *ctx, char *cur)
+{
+    char *end = mem_bump_end(ctx);
+    if (mem_budget_refused(ctx->budget)) {
+        cur = (char *)mem_align_up((uintptr_t)cur, MEM_ALIGN);
+        end = cur;
+    } else if ((size_t)(end - cur) > MEM_LARGE) {
+        end = (char *)(((uintptr_t)cur + MEM_LARGE) & ~(uintptr_t)(MEM_ALIGN - 1));
+    }
+    ctx->cur = cur;
+    ctx->end = end;
+}
+
+/* ---- Bump blocks ----------------------------------------------------------------------------- */
+
+/* Newest first by `next`; `prev` leads back, and from the newest to the oldest. */
+static void push_block(mem_context *ctx, mem_block *block)
+{
+    mem_block *newest = ctx->block;
+    block->next = newest;
+    block->prev = newest ? newest->prev : block;
+    if (newest)
+        newest->prev = block;
+    ctx->block = block;
+}
+
+static bool add_block(mem_context *ctx, size_t request)
+{
+    mem_budget *budget = ctx->budget;
+    size_t least = mem_block_size(MEM_BLOCK_HEADER + request);
+    size_t size = ctx->next_size;
+    bool limited = budget && budget->limit;
+    if (size < least || (limited && size > budget->limit - budget->used))
+        size = least;
+    if (!mem_budget_charge(budget, size))
+        return false;
+    mem_block *block = mem_blocks_take(ctx->source, size);
+    if (!block) {
+        mem_budget_fail(budget, size);
+        return false;
+    }
+    ctx->closed_used += (size_t)(ctx->cur - mem_bump_start(ctx));
+    push_block(ctx, block);
+    ctx->cur = mem_bump_start(ctx);
+    ctx->held += size;
+    ctx->blocks++;
+    ctx->next_size = size * GROWTH < BUMP_BLOCK_MAX ? size * GROWTH : BUMP_BLOCK_MAX;
+    mem_poison(ctx->cur, size - MEM_BLOCK_HEADER);
+    return true;
+}
+
+/* ---- Large blocks ---------------------------------------------------------------------------- */
+
+static size_t large_size(size_t request)
+{
+    size_t size = request <= SIZE_MAX - MEM_BLOCK_HEADER
+                      ? mem_block_size(MEM_BLOCK_HEADER + request)
+                      : 0;
+    return size ? size : MEM_IMPOSSIBLE;
+}
+
+static void *large_payload(mem_block *block, size_t request)
+{
+    char *payload = (char *)block + MEM_BLOCK_HEADER;
+    block->used = request;
+    mem_unpoison(payload, request);
+    mem_poison(payload + request, block->size - MEM_BLOCK_HEADER - request);
+    return payload;
+}
+
+static void *alloc_large(mem_context *ctx, size_t request)
+{
+    size_t size = large_size(request);
+    if (!mem_budget_charge(ctx->budget, size))
+        return mem_refuse(ctx);
+    mem_block *block = mem_blocks_take(ctx->source, size);
+    if (!block) {
+        mem_budget_fail(ctx->budget, size);
+        return mem_refuse(ctx);
+    }
+    mem_list_push(&ctx->large, block);
+    ctx->held += size;
+    ctx->large_blocks++;
+    ctx->closed_used += request;
+    return large_payload(block, request);
+}
+
+static mem_block *large_block(void *p, size_t request)
+{
+    mem_block *block = (mem_block *)((char *)p - MEM_BLOCK_HEADER);
+    assert(block->used == request);
+    (void)request;
+    return block;
+}
+
+static void free_large(mem_context *ctx, mem_block *block)
+{
+    size_t size = block->size;
+    mem_list_remove(&ctx->large, block);
+    ctx->held -= size;
+    ctx->large_blocks--;
+    ctx->closed_used -= block->used;
+    mem_blocks_give(ctx->source, block);
+    mem_budget_release(ctx->budget, size);
+}
+
+/* A mapping to measure, to another measure: the system moves pages, not bytes. */
+static mem_block *remap_large(mem_context *ctx, mem_block *block, size_t size)
+{
+    size_t old_size = block->size;
+    size_t more = size > old_size ? size - old_size : 0;
+    if (!mem_budget_charge(ctx->budget, more))
+        return NULL;
+    mem_block *moved = mem_blocks_resize(ctx->source, block, size);
+    if (!moved) {
+        mem_budget_fail(ctx->budget, more);
+        return NULL;
+    }
+    mem_list_moved(&ctx->large, moved);
+    mem_budget_release(ctx->budget, more ? 0 : old_size - size);
+    ctx->held += size - old_size;
+    return moved;
+}
+
+static void *resize_large(mem_context *ctx, void *p, size_t old_request, size_t request)
+{
+    mem_block *block = large_block(p, old_request);
+    size_t size = large_size(request);
+    if (size != MEM_IMPOSSIBLE && size > MEM_BLOCK_MAX && block->size > MEM_BLOCK_MAX) {
+        if (size != block->size && !(block = remap_large(ctx, block, size)))
+            return mem_refuse(ctx);
+    } else if (size > block->size) {
+        void *moved = alloc_large(ctx, request);
+        if (moved) {
+            memcpy(moved, p, old_request);
+            free_large(ctx, block);
+        }
+        return moved;
+    }
+    ctx->closed_used += request - old_request;
+    return large_payload(block, request);
+}
+
+/* ---- The kind -------------------------------------------------------------------------------- */
+
+static void *arena_alloc(mem_context *ctx, size_t size, size_t align)
+{
+    if (size > MEM_LARGE)
+        return alloc_large(ctx, size);
+    uintptr_t at = mem_align_up((uintptr_t)ctx->cur, align);
+    if (size > (uintptr_t)mem_bump_end(ctx) - at) {
+        if (!add_block(ctx, size))
+            return mem_refuse(ctx);
+        at = (uintptr_t)ctx->cur;
+    }
+    open_window(ctx, (char *)at + size);
+    mem_unpoison((char *)at, size);
+    return (void *)at;
+}
+
+static void arena_free(mem_context *ctx, void *p, size_t size)
+{
+    if (size > MEM_LARGE) {
+        free_large(ctx, large_block(p, size));
+        return;
+    }
+    mem_poison(p, size);
+    if ((char *)p + size == ctx->cur)
+        open_window(ctx, p);
+}
+
+static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size)
+{
+    bool was_large = old_size > MEM_LARGE, is_large = new_size > MEM_LARGE;
+    if (was_large && is_large)
+        return resize_large(ctx, p, old_size, new_size);
+    if (!was_large && !is_large) {
+        bool newest = (char *)p + old_size == ctx->cur;
+        if (newest && new_size <= (size_t)(mem_bump_end(ctx) - (char *)p)) {
+            mem_poison(p, old_size);
+            open_window(ctx, (char *)p + new_size);
+            mem_unpoison(p, new_size);
+            return p;
+        }
+        if (new_size <= old_size) {
+            mem_poison((char *)p + new_size, old_size - new_size);
+            return p;
+        }
+    }
+    void *moved = mem_alloc(ctx, new_size);
+    if (!moved)
+        return NULL;
+    memcpy(moved, p, old_size < new_size ? old_size : new_size);
+    arena_free(ctx, p, old_size);
+    return moved;
+}
+
+/* Oldest first: the small blocks that every request begins with stay in the magazine, and what is
+ * too much goes to the depot. */
+static size_t give_blocks(mem_context *ctx)
+{
+    size_t given = 0;
+    mem_block *newest = ctx->block;
+    for (mem_block *block = newest ? newest->prev : NULL; block;) {
+        mem_block *newer = block != newest ? block->prev : NULL;
+        given += block->size;
+        mem_blocks_give(ctx->source, block);
+        block = newer;
+    }
+    ctx->block = NULL;
+    ctx->blocks = ctx->embedded ? 0 : 1;
+    return given;
+}
+
+static size_t give_large(mem_context *ctx)
+{
+    size_t given = 0;
+    for (mem_block *block = ctx->large; block;) {
+        mem_block *next = block->next;
+        given += block->size;
+        mem_blocks_give(ctx->source, block);
+        block = next;
+    }
+    ctx->large = NULL;
+    ctx->large_blocks = 0;
+    return given;
+}
+
+static void arena_reset(mem_context *ctx)
+{
+    mem_note_reset(ctx);
+    if (ctx->block || ctx->large) {
+        size_t given = give_blocks(ctx) + give_large(ctx);
+        ctx->held -= given;
+        mem_budget_release(ctx->budget, given);
+        ctx->closed_used = 0;
+        ctx->next_size = MEM_BLOCK_MIN;
+    }
+    mem_poison(ctx->first, ctx->first_size);
+    open_window(ctx, ctx->first);
+}
+
+static void arena_end(mem_context *ctx)
+{
+    mem_unpoison(ctx->first, ctx->first_size);
+    if (!ctx->embedded)
+        mem_blocks_give(ctx->source, (mem_block *)((char *)ctx - MEM_BLOCK_HEADER));
+}
+
+static const mem_kind arena = {
+    .name = "arena",
+    .alloc = arena_alloc,
+    .resize = arena_resize,
+    .free = arena_free,
+    .reset = arena_reset,
+    .end = arena_end,
+};
+
+void mem_arena_init(mem_context *ctx, mem_context *parent, const char *name, mem_blocks *source,
+                    void *first, size_t first_size)
+{
+    assert((uintptr_t)first % MEM_ALIGN == 0);
+    mem_context_init(ctx, parent, name, &arena);
+    ctx->source = source;
+    ctx->next_size = MEM_BLOCK_MIN;
+    if (first) {
+        ctx->first = first;
+        ctx->first_size = first_size & ~(size_t)(MEM_ALIGN - 1);
+        mem_poison(ctx->first, ctx->first_size);
+    }
+    open_window(ctx, ctx->first);
+}
+
+mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks *source)
+{
+    mem_block *block = mem_blocks_take(source, MEM_BLOCK_MIN);
+    if (!block)
+        return NULL;
+    mem_context *ctx = (mem_context *)((char *)block + MEM_BLOCK_HEADER);
+    char *first = (char *)mem_align_up((uintptr_t)(ctx + 1), MEM_ALIGN);
+    mem_arena_init(ctx, parent, name, source, first, (size_t)((char *)block + block->size - first));
+    ctx->embedded = false;
+    ctx->held = block->size;
+    ctx->blocks = 1;
+    return ctx;
+}

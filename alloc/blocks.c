@@ -1,0 +1,160 @@
+/* The magazine: one thread's idle blocks, last in, first out. A block that is asked for comes
+ * from the magazine, else from the depot, else from the system; one that is given back stays if
+ * the retain limit allows, else goes to the depot. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define PAGE 4096u
+#define BATCH MEM_BLOCK_MAX /* classes are mapped so many bytes at a time */
+
+/* Addresses that are mapped but have never been touched, so they cost no memory. */
+struct fresh {
+    char *next, *end;
+};
+
+struct mem_blocks {
+    mem_depot *depot;
+    size_t retain;
+    mem_block *idle_blocks[MEM_CLASSES];
+    struct fresh fresh[MEM_CLASSES];
+    size_t idle, lent;     /* these and the next two: mem_count, mem_read */
+    size_t maps, unmaps;
+};
+
+static_assert(sizeof(size_t) == sizeof(long), "the bit counting below is for long");
+
+size_t mem_block_size(size_t size)
+{
+    if (size <= MEM_BLOCK_MIN)
+        return MEM_BLOCK_MIN;
+    if (size <= MEM_BLOCK_MAX)
+        return (size_t)1 << (CHAR_BIT * sizeof size - (size_t)__builtin_clzl(size - 1));
+    return size <= (size_t)PTRDIFF_MAX - PAGE ? (size_t)mem_align_up(size, PAGE) : 0;
+}
+
+mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain)
+{
+    mem_blocks *blocks = calloc(1, sizeof *blocks);
+    if (blocks) {
+        blocks->depot = depot;
+        blocks->retain = retain;
+    }
+    return blocks;
+}
+
+static mem_block *pop(mem_blocks *blocks, unsigned class)
+{
+    mem_block *block = blocks->idle_blocks[class];
+    if (block) {
+        blocks->idle_blocks[class] = block->next;
+        mem_count(&blocks->idle, -block->size);
+    }
+    return block;
+}
+
+void mem_blocks_delete(mem_blocks *blocks)
+{
+    if (!blocks)
+        return;
+    assert(blocks->lent == 0);
+    for (unsigned class = 0; class < MEM_CLASSES; class++) {
+        for (mem_block *block; (block = pop(blocks, class));)
+            mem_depot_give(blocks->depot, block);
+        struct fresh *fresh = &blocks->fresh[class];
+        if (fresh->next != fresh->end)
+            (void)mem_unmap(fresh->next, (size_t)(fresh->end - fresh->next));
+    }
+    mem_depot_add_counts(blocks->depot, blocks->maps, blocks->unmaps);
+    free(blocks);
+}
+
+/* A block of a class that was never used. A batch of them is one mapping, so that the system is
+ * not called for each; each is unmapped for itself. */
+static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned class)
+{
+    struct fresh *fresh = &blocks->fresh[class];
+    if (fresh->next == fresh->end) {
+        char *batch = mem_map(BATCH, size < MEM_BLOCK_ALIGN ? size : MEM_BLOCK_ALIGN);
+        if (!batch)
+            return NULL;
+        *fresh = (struct fresh){batch, batch + BATCH};
+    }
+    mem_block *block = (mem_block *)fresh->next;
+    fresh->next += size;
+    return block;
+}
+
+static mem_block *take_of_class(mem_blocks *blocks, size_t size)
+{
+    unsigned class = mem_class(size);
+    mem_block *block = pop(blocks, class);
+    if (!block)
+        block = mem_depot_take(blocks->depot, class);
+    if (!block && (block = take_fresh(blocks, size, class)))
+        mem_count(&blocks->maps, 1);
+    if (block)
+        mem_unpoison(block, size);
+    return block;
+}
+
+mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
+{
+    size_t whole = mem_block_size(size);
+    if (whole == 0)
+        return NULL;
+    mem_block *block;
+    if (whole <= MEM_BLOCK_MAX)
+        block = take_of_class(blocks, whole);
+    else if ((block = mem_map(whole, PAGE)))
+        mem_count(&blocks->maps, 1);
+    if (!block)
+        return NULL;
+    block->size = whole;
+    mem_count(&blocks->lent, whole);
+    return block;
+}
+
+void mem_blocks_give(mem_blocks *blocks, mem_block *block)
+{
+    size_t size = block->size;
+    mem_count(&blocks->lent, -size);
+    if (size > MEM_BLOCK_MAX) {
+        (void)mem_unmap(block, size);
+        mem_count(&blocks->unmaps, 1);
+        return;
+    }
+    mem_poison((char *)block + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER);
+    if (size > blocks->retain || blocks->idle > blocks->retain - size) {
+        mem_depot_give(blocks->depot, block);
+        return;
+    }
+    unsigned class = mem_class(size);
+    block->next = blocks->idle_blocks[class];
+    blocks->idle_blocks[class] = block;
+    mem_count(&blocks->idle, size);
+}
+
+mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size)
+{
+    size_t old_size = block->size, whole = mem_block_size(size);
+    assert(old_size > MEM_BLOCK_MAX && whole > MEM_BLOCK_MAX);
+    mem_unpoison(block, old_size);
+    mem_block *moved = mem_remap(block, old_size, whole);
+    if (!moved)
+        return NULL;
+    moved->size = whole;
+    mem_count(&blocks->lent, whole - old_size);
+    return moved;
+}
+
+mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks)
+{
+    return (mem_blocks_stats){
+        .idle = mem_read(&blocks->idle),
+        .lent = mem_read(&blocks->lent),
+        .maps = mem_read(&blocks->maps),
+        .unmaps = mem_read(&blocks->unmaps),
+    };
+}

@@ -1,0 +1,134 @@
+/* What the files of alloc/ share and nobody else sees: the kinds of context, budgets, the way of
+ * blocks to the system, and AddressSanitizer's view of memory that is ours but not handed out. */
+#ifndef MEM_INTERNAL_H
+#define MEM_INTERNAL_H
+
+#include <assert.h>
+
+#include "blocks.h"
+
+#if MEM_ASAN
+#include <sanitizer/asan_interface.h>
+#define mem_poison(p, size) __asan_poison_memory_region((p), (size))
+#define mem_unpoison(p, size) __asan_unpoison_memory_region((p), (size))
+#else
+#define mem_poison(p, size) ((void)(p), (void)(size))
+#define mem_unpoison(p, size) ((void)(p), (void)(size))
+#endif
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+/* One kind of context. Sizes are at least 1; `p` is never NULL. */
+struct mem_kind {
+    const char *name;
+    void *(*alloc)(mem_context *ctx, size_t size, size_t align);
+    void *(*resize)(mem_context *ctx, void *p, size_t old_size, size_t new_size);
+    void (*free)(mem_context *ctx, void *p, size_t size);
+    void (*reset)(mem_context *ctx); /* gives back every allocation */
+    void (*end)(mem_context *ctx);   /* after reset; releases the struct unless it is embedded */
+};
+
+/* Fills in an empty context and hangs it into the tree. */
+void mem_context_init(mem_context *ctx, mem_context *parent, const char *name,
+                      const mem_kind *kind);
+
+/* Counts a refusal, closes the bump window, returns NULL. */
+void *mem_refuse(mem_context *ctx);
+
+/* Takes note of `used` before it shrinks; counts the reset. */
+void mem_note_reset(mem_context *ctx);
+
+/* Where the newest bump block of an arena, or its first block, begins and ends. */
+static inline char *mem_bump_start(const mem_context *ctx)
+{
+    return ctx->block ? (char *)ctx->block + MEM_BLOCK_HEADER : ctx->first;
+}
+
+static inline char *mem_bump_end(const mem_context *ctx)
+{
+    if (ctx->block)
+        return (char *)ctx->block + ctx->block->size;
+    return ctx->first ? ctx->first + ctx->first_size : NULL;
+}
+
+static inline uintptr_t mem_align_up(uintptr_t at, size_t align)
+{
+    return (at + (align - 1)) & ~(uintptr_t)(align - 1);
+}
+
+/* The list of blocks that are freed one by one, newest first. */
+static inline void mem_list_push(mem_block **list, mem_block *block)
+{
+    block->prev = NULL;
+    block->next = *list;
+    if (block->next)
+        block->next->prev = block;
+    *list = block;
+}
+
+static inline void mem_list_remove(mem_block **list, mem_block *block)
+{
+    *(block->prev ? &block->prev->next : list) = block->next;
+    if (block->next)
+        block->next->prev = block->prev;
+}
+
+/* Puts `block` where the one stood that it was moved from. */
+static inline void mem_list_moved(mem_block **list, mem_block *block)
+{
+    *(block->prev ? &block->prev->next : list) = block;
+    if (block->next)
+        block->next->prev = block;
+}
+
+/* ---- Budgets (NULL: unlimited) ---------------------------------------------------------------- */
+
+#define MEM_IMPOSSIBLE SIZE_MAX /* stands for a size that cannot be represented */
+
+/* false: refused, and the reason sticks to the budget. */
+bool mem_budget_charge(mem_budget *budget, size_t bytes);
+void mem_budget_release(mem_budget *budget, size_t bytes);
+/* The system failed after `bytes` were charged. */
+void mem_budget_fail(mem_budget *budget, size_t bytes);
+
+static inline bool mem_budget_refused(const mem_budget *budget)
+{
+    return budget && budget->refused != MEM_GRANTED;
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------------ */
+
+#define MEM_CLASSES 9 /* 4 KiB << 0 … 4 KiB << 8 = 1 MiB */
+static_assert(MEM_BLOCK_MIN << (MEM_CLASSES - 1) == MEM_BLOCK_MAX, "the classes end at the maximum");
+static_assert(sizeof(mem_block) <= MEM_BLOCK_HEADER, "the payload begins behind the header");
+
+/* `size` is a block's, as mem_block_size gives it, and at most MEM_BLOCK_MAX. */
+static inline unsigned mem_class(size_t size)
+{
+    return (unsigned)__builtin_ctzl(size) - (unsigned)__builtin_ctzl(MEM_BLOCK_MIN);
+}
+
+/* Makes `block`, larger than MEM_BLOCK_MAX, `size` bytes with its header, also larger than that; it
+ * may move. NULL: no memory, and `block` is still valid. */
+mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size);
+
+/* The depot's side. `block` is idle: all but its header is poisoned. */
+void mem_depot_give(mem_depot *depot, mem_block *block);
+mem_block *mem_depot_take(mem_depot *depot, unsigned class); /* NULL: the depot has none */
+void mem_depot_add_counts(mem_depot *depot, uint64_t maps, uint64_t unmaps);
+
+/* Pages of the system, of sizes that are multiples of the page. */
+void *mem_map(size_t size, size_t align); /* NULL: no memory */
+void *mem_remap(void *p, size_t old_size, size_t new_size);
+/* false: the system could not split a mapping. The pages are given back, the addresses are not. */
+bool mem_unmap(void *p, size_t size);
+
+/* A counter that its owner writes and any thread may read. */
+static inline void mem_count(size_t *counter, size_t add)
+{
+    __atomic_store_n(counter, *counter + add, __ATOMIC_RELAXED);
+}
+
+#define mem_read(counter) __atomic_load_n((counter), __ATOMIC_RELAXED)
+
+#endif
