@@ -32,7 +32,8 @@ static size_t put_json_string(char *out, size_t room, const char *text)
 static int put_json(char *line, slate_request *req, int64_t now_ns, bool sent,
                     const struct tm *utc, long ms)
 {
-    char path[1024], method[64], id[REQUEST_ID_MAX + 1];
+    char path[1024], method[64], id[REQUEST_ID_MAX + 1], remote[REMOTE_MAX];
+    connection_remote(req->conn, remote);
     put_json_string(path, sizeof path, req->path);
     put_json_string(method, sizeof method, req->method);
     put_json_string(id, sizeof id, request_id(req));
@@ -42,18 +43,19 @@ static int put_json(char *line, slate_request *req, int64_t now_ns, bool sent,
                     "{\"time\":\"%s.%03ldZ\",\"id\":\"%s\",\"remote\":\"%s\",\"method\":\"%s\","
                     "\"path\":\"%s\",\"status\":%d,\"bytes\":%zu,\"duration_us\":%lld,"
                     "\"sent\":%s}\n",
-                    time, ms, id, req->conn->remote, method, path, req->status, req->answer_size,
+                    time, ms, id, remote, method, path, req->status, req->answer_size,
                     (long long)((now_ns - req->begun_ns) / 1000), sent ? "true" : "false");
 }
 
 static int put_clf(char *line, slate_request *req, const struct tm *utc)
 {
-    char path[1024], method[64], time[40];
+    char path[1024], method[64], time[40], remote[REMOTE_MAX];
+    connection_remote(req->conn, remote);
     put_json_string(path, sizeof path, req->path);
     put_json_string(method, sizeof method, req->method);
     strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S +0000", utc);
     return snprintf(line, LINE_MAX_BYTES, "%s - - [%s] \"%s %s HTTP/1.1\" %d %zu\n",
-                    req->conn->remote, time, method, path, req->status, req->answer_size);
+                    remote, time, method, path, req->status, req->answer_size);
 }
 
 void access_log(slate_request *req, int64_t now_ns, bool sent)

@@ -4,31 +4,57 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "clock.h"
 #include "internal.h"
 #include "log.h"
 
-static void print_remote(char out[REMOTE_MAX], const struct sockaddr *address)
+void connection_remote(const connection *conn, char out[REMOTE_MAX])
 {
     char host[INET6_ADDRSTRLEN] = "";
-    out[0] = '\0';
-    if (!address)
-        return;
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
-        if (inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host))
-            snprintf(out, REMOTE_MAX, "%s:%u", host, ntohs(v4->sin_port));
-    } else if (address->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-        if (inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host))
-            snprintf(out, REMOTE_MAX, "[%s]:%u", host, ntohs(v6->sin6_port));
-    }
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&conn->remote;
+    if (conn->remote.sin6_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host))
+        snprintf(out, REMOTE_MAX, "%s:%u", host, ntohs(v4->sin_port));
+    else if (conn->remote.sin6_family == AF_INET6 &&
+             inet_ntop(AF_INET6, &conn->remote.sin6_addr, host, sizeof host))
+        snprintf(out, REMOTE_MAX, "[%s]:%u", host, ntohs(conn->remote.sin6_port));
+    else
+        snprintf(out, REMOTE_MAX, "-");
 }
 static_assert(INET6_ADDRSTRLEN + sizeof "[]:65535" <= REMOTE_MAX, "every address fits");
+static_assert(sizeof(struct sockaddr_in) <= sizeof(struct sockaddr_in6), "either kind fits");
 
-connection *connection_open(listener *on, int fd, const void *address)
+static bool same_host(const connection *a, const connection *b)
+{
+    if (a->remote.sin6_family != b->remote.sin6_family)
+        return false;
+    if (a->remote.sin6_family == AF_INET6)
+        return memcmp(&a->remote.sin6_addr, &b->remote.sin6_addr, sizeof a->remote.sin6_addr) == 0;
+    const struct sockaddr_in *v4a = (const struct sockaddr_in *)(const void *)&a->remote;
+    const struct sockaddr_in *v4b = (const struct sockaddr_in *)(const void *)&b->remote;
+    return v4a->sin_addr.s_addr == v4b->sin_addr.s_addr;
+}
+
+/* Open connections from the same host, itself included. A walk over all of them: at most
+ * --max-connections steps, once per accept, and only with --per-ip. */
+static unsigned count_from_host(server *s, const connection *conn)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&s->lock);
+    worker *first = s->workers;
+    pthread_mutex_unlock(&s->lock);
+    for (worker *w = first; w; w = w->next) {
+        pthread_mutex_lock(&w->lock);
+        for (const connection *other = w->open_connections; other; other = other->next)
+            count += other->listener == conn->listener && same_host(other, conn);
+        pthread_mutex_unlock(&w->lock);
+    }
+    return count;
+}
+
+connection *connection_open(listener *on, int fd, const struct sockaddr *address)
 {
     worker *w = worker_current(on);
     if (!w)
@@ -37,8 +63,10 @@ connection *connection_open(listener *on, int fd, const void *address)
     if (!conn)
         return NULL;
     *conn = (connection){.worker = w, .listener = on, .fd = fd};
-    if (on->owner->opts.access_log != ACCESS_OFF)
-        print_remote(conn->remote, address);
+    if (address && address->sa_family == AF_INET)
+        memcpy(&conn->remote, address, sizeof(struct sockaddr_in));
+    else if (address && address->sa_family == AF_INET6)
+        memcpy(&conn->remote, address, sizeof(struct sockaddr_in6));
     connection_set_deadline(conn, clock_ms(), on->owner->opts.header_timeout);
     pthread_mutex_lock(&w->lock);
     conn->next = w->open_connections;
@@ -47,6 +75,9 @@ connection *connection_open(listener *on, int fd, const void *address)
     w->open_connections = conn;
     pthread_mutex_unlock(&w->lock);
     counter_add(&w->accepted, 1);
+    unsigned per_ip = on->admin ? 0 : on->owner->opts.per_ip;
+    if (per_ip > 0 && count_from_host(on->owner, conn) > per_ip)
+        shutdown(fd, SHUT_RDWR); /* the event loop sees the end and closes */
     return conn;
 }
 

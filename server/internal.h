@@ -5,6 +5,7 @@
 #define SLATE_INTERNAL_H
 
 #include <assert.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -57,8 +58,10 @@ struct listener {
     server *owner;
     const char *name; /* "public", "admin" */
     router *routes;
-    struct MHD_Daemon *daemon;
     bool admin;
+    int fd;                    /* -1: closed */
+    struct MHD_Daemon **loops; /* one per worker thread */
+    unsigned loop_count;
 };
 
 struct server {
@@ -117,8 +120,6 @@ void workers_free(server *s);
 
 /* ---- Connection (connection.c) ------------------------------------------------------------------ */
 
-#define REMOTE_MAX 64
-
 struct connection {
     worker *worker;
     listener *listener;
@@ -127,10 +128,14 @@ struct connection {
     int64_t deadline_ms;    /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: none */
     connection *prev, *next;
-    char remote[REMOTE_MAX];
+    struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
 };
 
-connection *connection_open(listener *on, int fd, const void *address);
+/* `address`: the client's, or NULL. NULL: no memory. */
+connection *connection_open(listener *on, int fd, const struct sockaddr *address);
+#define REMOTE_MAX 64
+/* "192.0.2.1:49152", "[2001:db8::1]:49152", or "-". */
+void connection_remote(const connection *conn, char out[REMOTE_MAX]);
 void connection_close(connection *conn);
 /* Sets the time from now at which the connection is shut; 0: none. */
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
@@ -230,9 +235,10 @@ void http_free_ready(server *s);
 
 /* Binds and starts. false: one line has been logged. */
 bool listener_start(listener *l, const char *address, unsigned threads);
-/* Takes no new connections; what waits in the backlog is still served. */
-void listener_quiesce(listener *l);
-/* Closes all connections and joins the threads. NULL daemon is allowed. */
+/* Takes no new connections; what waits in the backlog is still served. Again and again while
+ * draining: a loop that was at its connection limit may have begun to listen since. */
+void listener_refuse(listener *l);
+/* Closes all connections and joins the threads. One that never started is allowed. */
 void listener_stop(listener *l);
 
 /* ---- Others ---------------------------------------------------------------------------------------- */

@@ -1,10 +1,12 @@
-/* Listeners: an address, a libmicrohttpd daemon on it, one epoll loop per worker thread. The
- * listening socket is made here, so that errors are ours to explain and the backlog ours to serve
- * when the server drains. Called from the main thread only. */
+/* Listeners: an address and its event loops, one libmicrohttpd daemon per worker thread, all on the
+ * same listening socket. The socket is made here, so that errors are ours to explain and the
+ * backlog ours to serve when the server drains. Called from the main thread only. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,64 +67,99 @@ static void print_bound(int fd, char *out, size_t size)
                  port);
 }
 
-bool listener_start(listener *l, const char *address, unsigned threads)
+static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
 {
     const options *opts = &l->owner->opts;
-    int fd = open_socket(address);
-    if (fd < 0) {
+    /* libmicrohttpd's time-out is of silence, in seconds. */
+    unsigned silence = (opts->idle_timeout + 999) / 1000;
+    unsigned all = l->admin ? 64 : opts->max_connections;
+    unsigned connections = all / threads + (all % threads > 0);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        http_on_request, l, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, silence,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, opts->connection_memory, MHD_OPTION_NOTIFY_COMPLETED,
+        http_on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, l,
+        MHD_OPTION_UNESCAPE_CALLBACK, http_keep_escapes, NULL, MHD_OPTION_END);
+}
+
+bool listener_start(listener *l, const char *address, unsigned threads)
+{
+    l->fd = open_socket(address);
+    if (l->fd < 0) {
         log_error("Cannot listen on %s: %s.", address, strerror(errno));
         return false;
     }
     char bound[96];
-    print_bound(fd, bound, sizeof bound);
-    /* libmicrohttpd divides the limit among its threads. Its time-out is of silence, in seconds. */
-    unsigned connections = l->admin ? 64 : opts->max_connections;
-    unsigned silence = (opts->idle_timeout + 999) / 1000;
-    struct MHD_OptionItem pool[] = {
-        {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, (intptr_t)threads, NULL},
-        {MHD_OPTION_END, 0, NULL}};
-    l->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        http_on_request, l, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-        fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        l->admin ? 0 : opts->per_ip, MHD_OPTION_CONNECTION_TIMEOUT, silence,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, opts->connection_memory, MHD_OPTION_NOTIFY_COMPLETED,
-        http_on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, l,
-        MHD_OPTION_UNESCAPE_CALLBACK, http_keep_escapes, NULL, MHD_OPTION_ARRAY, pool,
-        MHD_OPTION_END);
-    if (!l->daemon) {
-        log_error("Cannot start the event loops of %s: %s.", address,
-                  errno ? strerror(errno) : "libmicrohttpd refused");
-        close(fd);
+    print_bound(l->fd, bound, sizeof bound);
+    l->loops = calloc(threads, sizeof(struct MHD_Daemon *));
+    for (; l->loops && l->loop_count < threads; l->loop_count++) {
+        int fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 0); /* each loop closes its own */
+        struct MHD_Daemon *loop = fd >= 0 ? start_loop(l, fd, threads) : NULL;
+        if (!loop && fd >= 0)
+            close(fd);
+        if (!loop)
+            break;
+        l->loops[l->loop_count] = loop;
+    }
+    if (l->loop_count < threads) {
+        log_error("Cannot start event loop %u of %u on %s: %s.", l->loop_count + 1, threads,
+                  address, errno ? strerror(errno) : "libmicrohttpd refused");
+        listener_stop(l);
         return false;
     }
     log_info("%s on %s", l->admin ? "admin" : "listening", bound);
     return true;
 }
 
-void listener_quiesce(listener *l)
+/* MHD_quiesce_daemon would do, but it races with the event loop's own epoll_ctl and aborts the
+ * process when it loses. Silencing the socket in each epoll set has the same effect without. */
+static void silence_loops(const listener *l)
 {
-    int fd = l->daemon ? (int)MHD_quiesce_daemon(l->daemon) : -1;
-    if (fd < 0)
-        return;
+    for (unsigned i = 0; i < l->loop_count; i++) {
+        const union MHD_DaemonInfo *info =
+            MHD_get_daemon_info(l->loops[i], MHD_DAEMON_INFO_EPOLL_FD);
+        const union MHD_DaemonInfo *listens =
+            MHD_get_daemon_info(l->loops[i], MHD_DAEMON_INFO_LISTEN_FD);
+        /* ENOENT: the loop is at its connection limit and does not listen now. Edge-triggered, so
+         * that the socket's end is told once, not for ever. */
+        struct epoll_event event = {.events = EPOLLET, .data.ptr = l->loops[i]};
+        if (info && listens &&
+            epoll_ctl(info->epoll_fd, EPOLL_CTL_MOD, listens->listen_fd, &event) != 0 &&
+            errno != ENOENT)
+            log_warning("An event loop still listens: %s.", strerror(errno));
+    }
+}
+
+void listener_refuse(listener *l)
+{
+    silence_loops(l);
     /* Clients in the backlog have connected, and may have sent: they are served. */
-    for (;;) {
+    for (unsigned next = 0;; next++) {
         struct sockaddr_storage from;
         socklen_t length = sizeof from;
-        int client = accept4(fd, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int client =
+            accept4(l->fd, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (client < 0 && (errno == ECONNABORTED || errno == EINTR))
             continue;
         if (client < 0)
             break;
-        if (MHD_add_connection(l->daemon, client, (struct sockaddr *)&from, length) != MHD_YES)
-            log_warning("A waiting connection was lost: %s.", strerror(errno)); /* it was closed */
+        /* On failure the library has closed the socket. */
+        if (MHD_add_connection(l->loops[next % l->loop_count], client, (struct sockaddr *)&from,
+                               length) != MHD_YES)
+            log_warning("A waiting connection was lost: %s.", strerror(errno));
     }
-    close(fd);
+    shutdown(l->fd, SHUT_RD); /* from here on clients are refused */
 }
 
 void listener_stop(listener *l)
 {
-    if (l->daemon)
-        MHD_stop_daemon(l->daemon);
-    l->daemon = NULL;
+    for (unsigned i = 0; i < l->loop_count; i++)
+        MHD_stop_daemon(l->loops[i]);
+    free(l->loops);
+    l->loops = NULL;
+    l->loop_count = 0;
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
 }

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "internal.h"
 #include "log.h"
+#include "notify.h"
 
 const char *const slate_version = SLATE_VERSION;
 
@@ -80,11 +81,11 @@ static void drain(server *s, const sigset_t *set)
     log_info("Draining: no new connections, up to %u ms for the requests in flight.",
              s->opts.drain_timeout);
     __atomic_store_n(&s->draining, true, __ATOMIC_RELAXED);
-    listener_quiesce(&s->public);
     int64_t end = clock_ms() + s->opts.drain_timeout, quiet_since = 0;
     uint64_t begun = 0;
     housekeeper keeper = {0};
     for (;;) {
+        listener_refuse(&s->public);
         int sig = wait_signal(set, 10);
         if (sig == SIGTERM || sig == SIGINT) {
             log_warning("A second signal: stopping at once.");
@@ -137,9 +138,12 @@ static bool prepare(server *s, const slate_route *routes)
     json_object_seed(0); /* static memory; before any thread */
     s->in_flight_memory.limit = s->opts.memory_limit;
     s->depot = mem_depot_create();
-    s->public = (listener){.owner = s, .name = "public", .routes = router_create(routes)};
-    s->admin = (listener){
-        .owner = s, .name = "admin", .routes = router_create(admin_routes), .admin = true};
+    s->public = (listener){.owner = s, .name = "public", .fd = -1, .routes = router_create(routes)};
+    s->admin = (listener){.owner = s,
+                          .name = "admin",
+                          .fd = -1,
+                          .routes = router_create(admin_routes),
+                          .admin = true};
     return s->depot && s->public.routes && s->admin.routes && http_make_ready(s);
 }
 
@@ -160,7 +164,9 @@ static int run(server *s, const sigset_t *set)
     }
     log_info("Serving with --alloc %s, %u worker thread%s.", alloc_mode_name(s->opts.alloc),
              s->opts.threads, s->opts.threads == 1 ? "" : "s");
+    notify_send("READY=1");
     serve(s, set);
+    notify_send("STOPPING=1");
     drain(s, set);
     listener_stop(&s->public);
     listener_stop(&s->admin);
