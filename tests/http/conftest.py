@@ -1,0 +1,64 @@
+"""Fixtures of the HTTP suite. SLATE_BIN, SLATE_ALLOC and SLATE_TREE (set by tests/run) say which
+program is tested, with which allocator, and how it was built."""
+import pytest
+
+from process import ALLOC, SANITIZED, Server
+
+
+def pytest_report_header():
+    return f"slate: alloc {ALLOC}{', sanitized' if SANITIZED else ''}"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "arena: what only arenas promise")
+    config.addinivalue_line("markers", "resident: measures memory, which sanitizers inflate")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("arena") and ALLOC != "arena":
+            item.add_marker(pytest.mark.skip(reason="only arenas promise this"))
+        if item.get_closest_marker("resident") and SANITIZED:
+            item.add_marker(pytest.mark.skip(reason="a sanitizer's own memory would be measured"))
+
+
+@pytest.fixture
+def server():
+    """Starts servers, with the flags given; each is stopped and checked after the test."""
+    started = []
+
+    def start(*flags, **keywords):
+        started.append(Server(*flags, **keywords))
+        return started[-1]
+
+    yield start
+    failures = []
+    for one in started:
+        try:
+            one.stop()
+        except AssertionError as failure:
+            failures.append(str(failure))
+        finally:
+            one.release()
+    assert not failures, "\n".join(failures)
+
+
+@pytest.fixture(scope="module")
+def module_server():
+    one = Server()
+    try:
+        yield one
+        one.stop()
+    finally:
+        one.process.kill()
+        one.process.wait()
+        one.release()
+
+
+@pytest.fixture
+def shared(module_server):
+    """A server with default flags for tables of small requests; it must have survived each."""
+    yield module_server
+    module_server.close_connections()
+    module_server.check()
+    assert module_server.process.poll() is None, "the server has ended"

@@ -1,0 +1,110 @@
+"""Clients that go away at every stage of a request. Whatever the library reports or does not report
+(the completion callback may never come), nothing stays behind and everyone else is served."""
+import json
+
+import pytest
+
+from wire import Connection, until
+
+BODY = json.dumps([{"id": i, "name": f"row {i}"} for i in range(2000)]).encode()
+HEAD = (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(BODY))
+CHUNKED = HEAD.replace(b"Content-Length: %d" % len(BODY), b"Transfer-Encoding: chunked")
+
+STAGES = {
+    "after connecting": b"",
+    "in the middle of the request line": HEAD[:8],
+    "after the request line": HEAD[:21],
+    "in the middle of a field": HEAD[:40],
+    "before the end of the fields": HEAD[:-2],
+    "after the fields": HEAD,
+    "after one byte of the body": HEAD + BODY[:1],
+    "in the middle of the body": HEAD + BODY[:len(BODY) // 2],
+    "before the last byte": HEAD + BODY[:-1],
+    "before reading the answer": HEAD + BODY,
+    "in the middle of a chunk size": CHUNKED + b"1f",
+    "in the middle of a chunk": CHUNKED + b"ff\r\n" + BODY[:100],
+    "between two chunks": CHUNKED + b"64\r\n" + BODY[:100] + b"\r\n",
+    "before the last chunk ends": CHUNKED + b"2\r\n[]\r\n0\r\n",
+    "before the answers to many": (HEAD + BODY) * 3 + HEAD[:30],
+    "before the answer to an error": b"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n",
+    "before the answer to a framing error": b"GET /nope HTTP/1.1\r\n\r\n",
+    "after a bad chunk": CHUNKED + b"64\r\n" + BODY[:100] + b"\r\nzz\r\n",
+    "after a chunk without its line end": CHUNKED + b"64\r\n" + BODY[:100] + b"XX",
+}
+
+
+def leave(connection, way):
+    if way == "FIN":
+        connection.close()
+    elif way == "half":  # the rest of the stream stays open for the answer, which no one reads
+        connection.sock.shutdown(1)
+    else:
+        connection.reset()
+
+
+@pytest.mark.parametrize("way", ["FIN", "RST", "half"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_abort(shared, stage, way):
+    connections = [Connection(shared.address) for _ in range(4)]
+    for connection in connections:
+        connection.send(STAGES[stage])
+        leave(connection, way)
+    assert shared.request("GET", "/json").status == 200
+    for connection in connections:
+        connection.close()
+    shared.assert_at_rest()
+
+
+@pytest.mark.parametrize("way", ["FIN", "RST"])
+def test_abort_at_many_offsets_of_the_body(shared, way):
+    text = b'{"a": [1, 2.5, "x\\u00e9"], "b": {"c": null}}'
+    head = HEAD.replace(b"%d" % len(BODY), b"%d" % len(text))
+    for size in range(len(text)):
+        connection = Connection(shared.address)
+        connection.send(head + text[:size])
+        leave(connection, way)
+    shared.assert_at_rest()
+    assert shared.post("/echo", text).status == 200
+
+
+@pytest.mark.parametrize("way", ["FIN", "RST"])
+def test_abort_in_the_middle_of_a_large_answer(server, way):
+    """The answer is larger than the socket's buffers, so the server is still sending it."""
+    one = server("--body-limit", "8M", "--request-memory", "256M")
+    text = json.dumps([{"id": i, "name": f"row {i}"} for i in range(60_000)]).encode()
+    for size in (0, 1, 1000, 100_000):
+        connection = Connection(one.address)
+        connection.start("POST", "/echo?pretty", body=text)
+        if size:
+            connection.read_bytes(size)
+        leave(connection, way)
+    one.assert_at_rest()
+    assert one.request("GET", "/json").status == 200
+
+
+def test_abort_of_pipelined_requests(shared):
+    connection = Connection(shared.address)
+    connection.send((HEAD + BODY) * 5)
+    connection.read("POST")
+    connection.reset()
+    shared.assert_at_rest()
+
+
+def test_connections_are_counted_out(server):
+    one = server()
+    connections = [one.connect() for _ in range(20)]
+    for connection in connections[:10]:
+        connection.assert_open()
+    until(lambda: one.metric("slate_connections") == 20, "20 connections counted")
+    one.close_connections()
+    until(lambda: one.metric("slate_connections") == 0, "all counted out")
+
+
+def test_aborts_leave_no_leak_when_the_server_stops(server):
+    """The server stops while requests are at every stage; a sanitizer would report what is left."""
+    one = server("--drain-timeout", "1s")
+    for sent in STAGES.values():
+        one.connect().send(sent)
+    one.signal()
+    one.wait()
