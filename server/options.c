@@ -105,7 +105,7 @@ static size_t distance(const char *a, size_t length, const char *b)
 static bool unknown(const char *place, const char *prefix, const char *name, size_t length)
 {
     const char *nearest = NULL;
-    size_t best = length / 3 < 2 ? length / 3 + 1 : 3; /* further off is no misspelling */
+    size_t best = length / 4 + 2; /* further off is no misspelling */
     size_t considered = length < 64 ? length : 64;
     for (size_t i = 0; i < OPTION_ROWS + OPTION_COMMANDS; i++) {
         if (i >= OPTION_ROWS && prefix[0] == '\0')
