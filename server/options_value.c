@@ -91,8 +91,7 @@ static bool is_address(const char *text)
     const char *colon = strrchr(text, ':');
     char host[INET6_ADDRSTRLEN];
     uint64_t port;
-    if (colon == NULL || strlen(colon + 1) > 5 || !read_number(colon + 1, count_units, &port) ||
-        port > 65535)
+    if (colon == NULL || !read_number(colon + 1, count_units, &port) || port > 65535)
         return false;
     size_t length = (size_t)(colon - text);
     bool v6 = length >= 2 && text[0] == '[' && text[length - 1] == ']';
