@@ -65,6 +65,7 @@ typedef struct json_writer {
     mem_context *ctx;
     char *text; /* not NUL-terminated; in ctx, valid until its reset */
     size_t length, capacity;
+    size_t expected; /* of json_writer_init */
     unsigned depth, max_depth;
     bool pretty;  /* two spaces an indent, newline between members */
     bool comma;   /* the next value in the open container is not its first */

@@ -1,0 +1,107 @@
+/* jansson's allocator, answered from the current context. jansson has one pair of hooks for the
+ * whole process and passes no context to them, so they find theirs by thread. The figures kept here
+ * are per thread, like the contexts. */
+#include "bridge.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "json.h"
+
+/* What jansson's structures need; MEM_ALIGN would waste 8 bytes on most of its nodes. */
+#define NODE_ALIGN 8
+static_assert(_Alignof(json_int_t) <= NODE_ALIGN && _Alignof(double) <= NODE_ALIGN &&
+                  _Alignof(void *) <= NODE_ALIGN,
+              "jansson's structs hold nothing that is aligned to more");
+
+static bool installed;
+
+/* jansson's newest allocation on this thread, so that a free of it can be a pop. Nothing has to be
+ * forgotten at a reset: jansson frees only what it got from node_alloc, and whatever it got after
+ * `newest.at` has replaced it here. So when jansson frees the address `newest.at`, it means this
+ * allocation and no earlier or later one, and the size is right. Whether it is still the context's
+ * newest, mem_free finds out. */
+static __thread struct {
+    mem_context *ctx;
+    void *at;
+    size_t size;
+} newest;
+
+static __thread bool refused;
+
+#ifndef NDEBUG
+static __thread long outstanding;
+#define COUNT(change) (outstanding += (change))
+#else
+#define COUNT(change) ((void)0)
+#endif
+
+static void *node_alloc(size_t size)
+{
+    mem_context *ctx = mem_current();
+    void *at = ctx ? mem_alloc_aligned(ctx, size, NODE_ALIGN) : malloc(size);
+    if (!at) {
+        refused = true;
+        return NULL;
+    }
+    if (ctx) {
+        newest.ctx = ctx;
+        newest.at = at;
+        newest.size = size;
+        COUNT(1);
+    }
+    return at;
+}
+
+static void node_free(void *at)
+{
+    mem_context *ctx = mem_current();
+    if (!ctx) {
+        free(at);
+        return;
+    }
+    COUNT(-1);
+    if (at == newest.at && ctx == newest.ctx) {
+        newest.at = NULL;
+        mem_free(ctx, at, newest.size);
+    }
+}
+
+void json_bridge_install(void)
+{
+    json_set_alloc_funcs(node_alloc, node_free);
+    installed = true;
+}
+
+bool json_bridge_installed(void)
+{
+    return installed;
+}
+
+void json_bridge_release(json_t *tree)
+{
+    if (!installed) {
+        json_decref(tree);
+        return;
+    }
+#ifndef NDEBUG
+    assert(!tree || tree->refcount == 1 || tree->refcount == (size_t)-1);
+    json_decref(tree);
+#endif
+}
+
+long json_bridge_outstanding(void)
+{
+#ifndef NDEBUG
+    return outstanding;
+#else
+    return 0;
+#endif
+}
+
+bool json_bridge_take_refusal(void)
+{
+    bool was = refused;
+    refused = false;
+    return was;
+}

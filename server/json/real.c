@@ -1,0 +1,252 @@
+/* Reals as the shortest decimal that reads back as the same double, and of those the nearest.
+ * After: Giulietti, "The Schubfach way to render doubles" (2020). It needs neither printf nor the
+ * locale, three multiplications by a power of ten decide, and those powers are worked out once at
+ * start-up, in exact arithmetic, rather than kept as 600 lines of constants. */
+#include <assert.h>
+#include <string.h>
+
+#include "digits.h"
+#include "json.h"
+
+/* A double is c * 2^q with 0 < c < 2^53. */
+#define FRACTION_BITS 52
+#define HIDDEN_BIT (UINT64_C(1) << FRACTION_BITS)
+#define EXPONENT_MASK 0x7FF
+#define EXPONENT_BIAS (1023 + FRACTION_BITS)
+
+static_assert(sizeof(double) == 8 && __DBL_MANT_DIG__ == FRACTION_BITS + 1 &&
+                  __DBL_MAX_EXP__ == 1024,
+              "double is IEEE 754's binary64");
+
+/* ---- Powers of ten --------------------------------------------------------------------------- */
+
+#define POWER_MIN (-292)
+#define POWER_MAX 324
+
+/* 10^n scaled by a power of two to 128 bits with the highest set, rounded up. */
+typedef struct power {
+    uint64_t high, low;
+} power;
+
+static power powers[POWER_MAX - POWER_MIN + 1];
+
+/* An integer of 1,536 bits, lowest limb first: holds 10^324, and 2^1535 / 10^292 to 128 bits and
+ * more. */
+#define LIMBS 48
+typedef struct wide {
+    uint32_t limb[LIMBS];
+} wide;
+
+static void wide_multiply(wide *n, uint32_t by)
+{
+    uint64_t carry = 0;
+    for (int i = 0; i < LIMBS; i++) {
+        carry += (uint64_t)n->limb[i] * by;
+        n->limb[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+    assert(carry == 0);
+}
+
+/* Returns the remainder. */
+static uint32_t wide_divide(wide *n, uint32_t by)
+{
+    uint64_t rest = 0;
+    for (int i = LIMBS - 1; i >= 0; i--) {
+        rest = rest << 32 | n->limb[i];
+        n->limb[i] = (uint32_t)(rest / by);
+        rest %= by;
+    }
+    return (uint32_t)rest;
+}
+
+/* The 64 bits below bit `top` (exclusive; counted from the lowest); zeros below the lowest. */
+static uint64_t wide_bits(const wide *n, int top)
+{
+    uint64_t bits = 0;
+    for (int i = top - 1; i >= top - 64; i--)
+        bits = bits << 1 | (i >= 0 ? n->limb[i / 32] >> i % 32 & 1 : 0);
+    return bits;
+}
+
+/* `n`, whose value is exact unless `rounded`, as a power. */
+static power wide_power(const wide *n, bool rounded)
+{
+    int top = 32 * LIMBS;
+    while (!(n->limb[(top - 1) / 32] >> (top - 1) % 32 & 1))
+        top--;
+    power p = {wide_bits(n, top), wide_bits(n, top - 64)};
+    for (int i = 0; i < top - 128; i++)
+        rounded |= n->limb[i / 32] >> i % 32 & 1;
+    if (rounded && ++p.low == 0)
+        p.high++;
+    return p;
+}
+
+__attribute__((constructor)) static void make_powers(void)
+{
+    wide n = {.limb = {1}};
+    for (int e = 0; e <= POWER_MAX; e++) {
+        if (e > 0)
+            wide_multiply(&n, 10);
+        powers[e - POWER_MIN] = wide_power(&n, false);
+    }
+    /* Dividing again and again rounds down as dividing once by 10^e would. */
+    n = (wide){.limb = {[LIMBS - 1] = UINT32_C(1) << 31}};
+    for (int e = -1; e >= POWER_MIN; e--) {
+        wide_divide(&n, 10);
+        powers[e - POWER_MIN] = wide_power(&n, true);
+    }
+}
+
+/* floor(log10(2^n)), floor(log10(3/4 * 2^n)) and floor(log2(10^n)), exact where they are used. */
+static int log10_of_2(int n)
+{
+    return n * 1262611 >> 22;
+}
+
+static int log10_of_three_quarters_2(int n)
+{
+    return (n * 1262611 - 524031) >> 22;
+}
+
+static int log2_of_10(int n)
+{
+    return n * 1741647 >> 19;
+}
+
+/* ---- Shortest decimal ------------------------------------------------------------------------ */
+
+typedef struct decimal {
+    uint64_t digits; /* not a multiple of ten */
+    int exponent;    /* the value is digits * 10^exponent */
+} decimal;
+
+/* The upper 64 bits of the 192-bit product, with the last bit set if anything was cut off ("rounded
+ * to odd"), so that comparisons with it come out as with the exact value. A single unit in the lower
+ * half is the error of the power that was rounded up. */
+static uint64_t multiply_to_odd(power p, uint64_t n)
+{
+    unsigned __int128 low = (unsigned __int128)p.low * n;
+    unsigned __int128 high = (unsigned __int128)p.high * n + (uint64_t)(low >> 64);
+    return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
+}
+
+static decimal without_zeros(uint64_t digits, int exponent)
+{
+    for (; digits % 100000000 == 0; exponent += 8)
+        digits /= 100000000;
+    for (; digits % 100 == 0; exponent += 2)
+        digits /= 100;
+    if (digits % 10 == 0) {
+        digits /= 10;
+        exponent++;
+    }
+    return (decimal){digits, exponent};
+}
+
+/* c * 2^q, c > 0. */
+static decimal shortest(uint64_t c, int q, bool lower_is_closer)
+{
+    /* All in quarters of 2^q: every decimal between `lower` and `upper` reads back as the value; the
+     * bounds themselves do if c is even. Below a power of two the spacing is half as wide. */
+    uint64_t odd = c & 1;
+    int k = lower_is_closer ? log10_of_three_quarters_2(q) : log10_of_2(q);
+    int shift = q + log2_of_10(-k) + 1;
+    power p = powers[-k - POWER_MIN];
+    uint64_t lower = multiply_to_odd(p, (4 * c - 2 + lower_is_closer) << shift) + odd;
+    uint64_t value = multiply_to_odd(p, 4 * c << shift);
+    uint64_t upper = multiply_to_odd(p, (4 * c + 2) << shift) - odd;
+
+    /* In units of 10^k, of which at least one lies between the bounds: first with a digit less. */
+    uint64_t unit = value / 4;
+    if (unit >= 10) {
+        uint64_t ten = unit / 10;
+        bool below = lower <= 40 * ten, above = 40 * ten + 40 <= upper;
+        if (below != above)
+            return without_zeros(ten + above, k + 1);
+    }
+    bool below = lower <= 4 * unit, above = 4 * unit + 4 <= upper;
+    if (below == above) /* both: take the nearer, of two equally near the even one */
+        above = value > 4 * unit + 2 || (value == 4 * unit + 2 && unit & 1);
+    return without_zeros(unit + above, k);
+}
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+static char *put_zeros(char *at, int count)
+{
+    memset(at, '0', (size_t)count);
+    return at + count;
+}
+
+/* The digits with a point after the first `before` of them. */
+static char *put_pointed(char *at, const char *digits, int count, int before)
+{
+    memcpy(at, digits, (size_t)before);
+    at += before;
+    *at++ = '.';
+    memcpy(at, digits + before, (size_t)(count - before));
+    return at + count - before;
+}
+
+static char *put_exponent(char *at, int exponent)
+{
+    *at++ = 'e';
+    *at++ = exponent < 0 ? '-' : '+';
+    return digits_print(at, (uint64_t)(exponent < 0 ? -exponent : exponent));
+}
+
+static char *put_decimal(char *at, decimal d)
+{
+    char digits[DIGITS_MAX];
+    int count = (int)(digits_print(digits, d.digits) - digits);
+    int before = count + d.exponent; /* digits before the point, if there are any */
+
+    if (before > 21 || before <= -6) {
+        if (count > 1)
+            at = put_pointed(at, digits, count, 1);
+        else
+            *at++ = digits[0];
+        return put_exponent(at, before - 1);
+    }
+    if (before <= 0) {
+        *at++ = '0';
+        *at++ = '.';
+        at = put_zeros(at, -before);
+        before = 0;
+    } else if (before < count) {
+        return put_pointed(at, digits, count, before);
+    }
+    memcpy(at, digits, (size_t)count);
+    at += count;
+    if (before >= count) {
+        at = put_zeros(at, before - count);
+        *at++ = '.';
+        *at++ = '0';
+    }
+    return at;
+}
+
+size_t json_real_print(double value, char out[JSON_REAL_MAX])
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint64_t fraction = bits & (HIDDEN_BIT - 1);
+    int exponent = (int)(bits >> FRACTION_BITS & EXPONENT_MASK);
+    assert(exponent != EXPONENT_MASK); /* finite */
+
+    char *at = out;
+    if (bits >> 63)
+        *at++ = '-';
+    if (exponent > 0) {
+        at = put_decimal(at, shortest(fraction | HIDDEN_BIT, exponent - EXPONENT_BIAS,
+                                      fraction == 0 && exponent > 1));
+    } else if (fraction > 0) {
+        at = put_decimal(at, shortest(fraction, 1 - EXPONENT_BIAS, false));
+    } else {
+        memcpy(at, "0.0", 3);
+        at += 3;
+    }
+    return (size_t)(at - out);
+}
