@@ -85,7 +85,7 @@ void connection_close(connection *conn)
 {
     worker *w = conn->worker;
     if (conn->request)
-        request_end(conn->request, false);
+        request_end(conn->request, false, clock_ns());
     pthread_mutex_lock(&w->lock);
     if (conn->prev)
         conn->prev->next = conn->next;

@@ -337,7 +337,7 @@ static bool add_headers(slate_request *req, struct MHD_Response *response)
     if ((req->id_given || (req->status >= 400 && req->id)) &&
         MHD_add_response_header(response, "X-Request-Id", req->id) != MHD_YES)
         return false;
-    if ((req->close || server_draining(request_server(req))) &&
+    if (server_draining(request_server(req)) &&
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
         return false;
     return true;
@@ -450,8 +450,9 @@ void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
         return;
     connection *conn = req->conn;
     const options *opts = &request_server(req)->opts;
-    connection_set_deadline(conn, clock_ms(), opts->idle_timeout + opts->header_timeout);
-    request_end(req, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    int64_t now = clock_ns();
+    connection_set_deadline(conn, now / 1000000, opts->idle_timeout + opts->header_timeout);
+    request_end(req, how == MHD_REQUEST_TERMINATED_COMPLETED_OK, now);
 }
 
 void http_on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,

@@ -41,8 +41,10 @@ static inline uint64_t counter_get(const counter *c)
 #define DURATION_BUCKETS 15
 #define STATUS_SLOTS 24
 
+#define METHOD_SLOTS 8
+
 typedef struct route_counters {
-    counter status[STATUS_SLOTS];         /* answers, by metrics_status_slot */
+    counter answers[METHOD_SLOTS][STATUS_SLOTS]; /* by metrics.c's tables */
     counter duration[DURATION_BUCKETS];   /* requests, not cumulative; the last is +Inf */
     counter duration_ns;                  /* sum */
     counter bytes_in, bytes_out;          /* of bodies */
@@ -195,7 +197,7 @@ struct slate_request {
     uint64_t received;
     owned_tree *trees;
 
-    bool answered, close;
+    bool answered;
     int status;
     const char *answer_type;
     const void *answer_bytes;
@@ -217,8 +219,8 @@ bool request_receive(slate_request *req, const char *data, size_t size);
 /* Runs the handler (or the early answer): afterwards the answer stands in the request context and
  * the scratch context is empty. */
 void request_run(slate_request *req);
-/* `answered`: the answer was sent whole. Gives everything back. */
-void request_end(slate_request *req, bool sent);
+/* `sent`: the answer was sent whole. Counts, logs, and gives everything back. */
+void request_end(slate_request *req, bool sent, int64_t now_ns);
 /* The request's id, made if the client gave none. */
 const char *request_id(slate_request *req);
 /* What all requests in flight hold, in bytes. */
@@ -252,7 +254,6 @@ bool percent_valid(const char *text);
 const char *problem_title(const char *slug, int status);
 const char *status_phrase(int status);
 
-unsigned metrics_status_slot(int status);
 void metrics_count(slate_request *req, int64_t now_ns);
 slate_result metrics_handler(slate_request *req);
 slate_result memory_handler(slate_request *req);

@@ -14,7 +14,19 @@ static const short statuses[STATUS_SLOTS] = {200, 201, 202, 204, 304, 400, 401, 
                                              404, 405, 406, 408, 409, 412, 413, 415,
                                              417, 422, 428, 429, 500, 501, 503, 507};
 
-unsigned metrics_status_slot(int status)
+/* The last stands for any other: labels are a closed set. */
+static const char *const methods[METHOD_SLOTS] = {"GET",   "HEAD",   "POST",    "PUT",
+                                                  "PATCH", "DELETE", "OPTIONS", "other"};
+
+static unsigned method_slot(const char *method)
+{
+    unsigned i = 0;
+    while (i < METHOD_SLOTS - 1 && strcmp(methods[i], method) != 0)
+        i++;
+    return i;
+}
+
+static unsigned status_slot(int status)
 {
     for (unsigned i = 0; i < STATUS_SLOTS; i++)
         if (statuses[i] == status)
@@ -36,7 +48,7 @@ void metrics_count(slate_request *req, int64_t now_ns)
     unsigned bucket = 0;
     while (bucket < DURATION_BUCKETS - 1 && ns > (int64_t)bounds_us[bucket] * 1000)
         bucket++;
-    counter_add(&c->status[metrics_status_slot(req->status)], 1);
+    counter_add(&c->answers[method_slot(req->method)][status_slot(req->status)], 1);
     counter_add(&c->duration[bucket], 1);
     counter_add(&c->duration_ns, (uint64_t)ns);
     counter_add(&c->bytes_in, req->received);
@@ -90,22 +102,6 @@ static void one(page *p, const char *name, const char *type, const char *help, u
 
 /* ---- Requests ---------------------------------------------------------------------------------------- */
 
-static const char *method_label(const slate_route *is)
-{
-    if (!is)
-        return "*";
-    const char *label = NULL;
-    static const char *const names[SLATE_METHODS] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
-    for (int m = 0; m < SLATE_METHODS; m++) {
-        if (is->on[m]) {
-            if (label)
-                return "*";
-            label = names[m];
-        }
-    }
-    return label ? label : "*";
-}
-
 /* The sum over all workers; the caller holds the server's lock. */
 static route_counters sum_route(server *s, size_t index)
 {
@@ -114,8 +110,9 @@ static route_counters sum_route(server *s, size_t index)
         if (w->admin)
             continue;
         const route_counters *c = &w->by_route[index];
-        for (int i = 0; i < STATUS_SLOTS; i++)
-            sum.status[i] += counter_get(&c->status[i]);
+        for (int v = 0; v < METHOD_SLOTS; v++)
+            for (int i = 0; i < STATUS_SLOTS; i++)
+                sum.answers[v][i] += counter_get(&c->answers[v][i]);
         for (int i = 0; i < DURATION_BUCKETS; i++)
             sum.duration[i] += counter_get(&c->duration[i]);
         sum.duration_ns += counter_get(&c->duration_ns);
@@ -123,6 +120,20 @@ static route_counters sum_route(server *s, size_t index)
         sum.bytes_out += counter_get(&c->bytes_out);
     }
     return sum;
+}
+
+static const char *route_label(const router *routes, size_t index)
+{
+    return index < routes->count ? routes->routes[index].is->path : "";
+}
+
+static void put_answers(page *p, const char *label, const route_counters *sum)
+{
+    for (int v = 0; v < METHOD_SLOTS; v++)
+        for (int i = 0; i < STATUS_SLOTS; i++)
+            if (sum->answers[v][i] > 0)
+                put(p, "http_requests_total{route=\"%s\",method=\"%s\",code=\"%d\"} %llu\n", label,
+                    methods[v], statuses[i], (unsigned long long)sum->answers[v][i]);
 }
 
 static void put_durations(page *p, const char *label, const route_counters *sum)
@@ -157,27 +168,19 @@ static void put_requests(page *p, server *s)
     pthread_mutex_unlock(&s->lock);
 
     head(p, "http_requests_total", "counter", "Answers, by route template and status.");
-    for (size_t i = 0; i < count; i++) {
-        const slate_route *is = i < routes->count ? routes->routes[i].is : NULL;
-        for (int c = 0; c < STATUS_SLOTS; c++)
-            if (sums[i].status[c] > 0)
-                put(p, "http_requests_total{route=\"%s\",method=\"%s\",code=\"%d\"} %llu\n",
-                    is ? is->path : "", method_label(is), statuses[c],
-                    (unsigned long long)sums[i].status[c]);
-    }
+    for (size_t i = 0; i < count; i++)
+        put_answers(p, route_label(routes, i), &sums[i]);
     head(p, "http_request_duration_seconds", "histogram", "From the headers to the last byte sent.");
     for (size_t i = 0; i < count; i++)
-        put_durations(p, i < routes->count ? routes->routes[i].is->path : "", &sums[i]);
+        put_durations(p, route_label(routes, i), &sums[i]);
     head(p, "http_request_body_bytes_total", "counter", "Bytes of request bodies.");
     for (size_t i = 0; i < count; i++)
         put(p, "http_request_body_bytes_total{route=\"%s\"} %llu\n",
-            i < routes->count ? routes->routes[i].is->path : "",
-            (unsigned long long)sums[i].bytes_in);
+            route_label(routes, i), (unsigned long long)sums[i].bytes_in);
     head(p, "http_response_body_bytes_total", "counter", "Bytes of answers.");
     for (size_t i = 0; i < count; i++)
         put(p, "http_response_body_bytes_total{route=\"%s\"} %llu\n",
-            i < routes->count ? routes->routes[i].is->path : "",
-            (unsigned long long)sums[i].bytes_out);
+            route_label(routes, i), (unsigned long long)sums[i].bytes_out);
 }
 
 /* ---- Memory and process -------------------------------------------------------------------------------- */

@@ -57,7 +57,8 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
         mem_heap_init(&req->request, &w->context, "request");
         mem_heap_init(&req->scratch, &req->request, "scratch");
     }
-    mem_budget_init(&req->budget, s->opts.request_memory, &s->in_flight_memory);
+    /* The admin listener must answer when the public one has used up everything. */
+    mem_budget_init(&req->budget, s->opts.request_memory, w->admin ? NULL : &s->in_flight_memory);
     mem_set_budget(&req->request, &req->budget);
     mem_set_budget(&req->scratch, &req->budget);
     conn->request = req;
@@ -189,15 +190,14 @@ void request_run(slate_request *req)
     mem_switch(before);
 }
 
-void request_end(slate_request *req, bool sent)
+void request_end(slate_request *req, bool sent, int64_t now_ns)
 {
     worker *w = req->worker;
     server *s = w->owner;
-    int64_t now = clock_ns();
     if (!w->admin)
-        metrics_count(req, now);
+        metrics_count(req, now_ns);
     if (s->opts.access_log != ACCESS_OFF && !w->admin)
-        access_log(req, now, sent);
+        access_log(req, now_ns, sent);
     if (!sent)
         counter_add(&w->aborted, 1);
     req->conn->request = NULL;
