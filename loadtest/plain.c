@@ -255,9 +255,11 @@ int main(int argc, char **argv)
     fixed = MHD_create_response_from_buffer(sizeof text - 1, text, MHD_RESPMEM_PERSISTENT);
     if (!fixed || MHD_add_response_header(fixed, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json") != MHD_YES)
         return 1;
+    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL},
+                                    {MHD_OPTION_END, 0, NULL}};
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, NULL,
-        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
+        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_ARRAY, threads > 1 ? pool : pool + 1,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
         MHD_OPTION_END);

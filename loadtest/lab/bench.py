@@ -1,0 +1,99 @@
+"""The bench that slots run on: which processors, where the programs are, scratch files, whoever is
+running. Made once per run of the lab."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .idle import Watches
+from .server import Server, ServerError
+
+
+class BenchError(Exception):
+    pass
+
+
+class Bench:
+    """A context manager: whatever still runs at its end is killed, its files are removed."""
+
+    def __init__(self, build):
+        self.build = Path(build).resolve()
+        self.watches = Watches()
+        self._servers = []
+        self._checked = {}
+        self._bodies = {}
+        cpus = sorted(os.sched_getaffinity(0))
+        # Server on one processor, client and lab on another; on one processor, all together.
+        self.server_cpu, self.client_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 else (None, None)
+        self._affinity = cpus
+
+    def __enter__(self):
+        for program in ("handlers/slate", "loadtest/plain", "loadtest/malloc_count.so"):
+            if not (self.build / program).exists():
+                raise BenchError(f"{self.build / program} is missing: build first "
+                                 "(meson setup build && meson compile -C build)")
+        if not shutil.which("wrk"):
+            raise BenchError("wrk is not installed (Debian package wrk)")
+        self._scratch = tempfile.TemporaryDirectory(prefix="slate-lab-")
+        if self.client_cpu is not None:
+            os.sched_setaffinity(0, {self.client_cpu})
+        return self
+
+    def __exit__(self, *_):
+        for server in self._servers:
+            if server.running():
+                server.kill()
+        os.sched_setaffinity(0, self._affinity)
+        self._scratch.cleanup()
+
+    def scratch(self, name):
+        """A path at which no file is."""
+        path = Path(self._scratch.name) / name
+        path.unlink(missing_ok=True)
+        return str(path)
+
+    def body_file(self, scenario):
+        """The scenario's body as a file, or None."""
+        if not scenario.request.body:
+            return None
+        if scenario.name not in self._bodies:
+            path = self.scratch(f"{scenario.name}.json")
+            Path(path).write_bytes(scenario.request.body)
+            self._bodies[scenario.name] = path
+        return self._bodies[scenario.name]
+
+    def start_server(self, arm, scenario, **more_env):
+        self._servers = [server for server in self._servers if server.running()]
+        server = Server(arm, arm.command(str(self.build), scenario),
+                        arm.environment() | more_env, self.server_cpu,
+                        self.scratch(f"server-{arm.name}-{len(self._servers)}.log"))
+        self._servers.append(server)
+        return server
+
+    def check_answer(self, server, arm, scenario):
+        """One real request: the answer has to be the right JSON, on a connection that is kept."""
+        request = scenario.request
+        status, headers, body = server.ask(request.method, arm.path or request.path, request.body)
+        if status != 200 or headers.get("Connection", "keep-alive").lower() == "close":
+            raise ServerError(f"{arm.name}: {request.path} answered {status}, "
+                              f"Connection: {headers.get('Connection')}")
+        key = scenario.name, body
+        if key not in self._checked:
+            try:
+                self._checked[key] = json.loads(body) == request.answer
+            except ValueError:
+                self._checked[key] = False
+        if not self._checked[key]:
+            raise ServerError(f"{arm.name}: {request.path} gave a wrong answer: {body[:200]!r}")
+        return len(body)
+
+    def probe_handover(self):
+        """Nanoseconds to hand a cache line from the one processor to the other, or None."""
+        if self.server_cpu is None:
+            return None
+        said = subprocess.run([self.build / "loadtest/handover", str(self.server_cpu),
+                               str(self.client_cpu)], capture_output=True, check=False)
+        return float(said.stdout) if said.returncode == 0 else None

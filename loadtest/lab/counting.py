@@ -1,0 +1,102 @@
+"""Slots of their own for what cannot be looked at without disturbing it: how often a request calls
+malloc (a preloaded library counts), and what is live while the load runs (the server is asked ten
+times a second). Nothing is timed here."""
+
+import http.client
+import os
+import struct
+import subprocess
+import time
+
+from . import proc, swarm, wrk
+from .server import ServerError
+
+WARM_UP, COUNTED = 30, 100  # requests, one after the other
+POLL_SECONDS = 0.1
+LOAD_SECONDS = 1
+
+# As malloc_count.c lays them out.
+COUNTERS = ("allocations", "reallocations", "frees", "mappings", "unmappings")
+
+
+class Counting:
+    def __init__(self, bench, scenario, arm):
+        self.bench, self.scenario, self.arm = bench, scenario, arm
+
+    def run(self):
+        """{"calls": {counter: per request}, "live": [...]}, or {"error": why}."""
+        counters = self.bench.scratch("malloc-count")
+        open(counters, "wb").close()
+        library = str(self.bench.build / "loadtest/malloc_count.so")
+        try:
+            server = self.bench.start_server(self.arm, self.scenario, LD_PRELOAD=library,
+                                             MALLOC_COUNT_FILE=counters)
+            try:
+                calls = self._count(server, counters)
+                return {"calls": calls, "live": self._portrait(server) if server.admin else []}
+            finally:
+                server.stop()
+        except (ServerError, OSError, http.client.HTTPException, struct.error,
+                subprocess.SubprocessError) as error:
+            return {"error": str(error)}
+
+    def _count(self, server, counters):
+        def read():
+            with open(counters, "rb") as f:
+                return struct.unpack(f"={len(COUNTERS)}Q", f.read())
+        self._send(server, WARM_UP)
+        before = read()
+        self._send(server, COUNTED)
+        return {name: (b - a) / COUNTED for name, a, b in zip(COUNTERS, before, read())}
+
+    def _send(self, server, times):
+        """On one connection, or on one each where the scenario's own requests come so."""
+        request = self.scenario.request
+        a_connection_each = self.scenario.load.client == "swarm" and self.scenario.load.requests == 1
+        connection = http.client.HTTPConnection(*server.address, timeout=30)
+        headers = {"Content-Type": "application/json"} if request.body else {}
+        for _ in range(times):
+            connection.request(request.method, self.arm.path or request.path,
+                               body=request.body or None, headers=headers)
+            answer = connection.getresponse()
+            if answer.status != 200 or not answer.read():
+                raise ServerError(f"{self.arm.name}: answered {answer.status} while counting")
+            if a_connection_each:
+                connection.close()  # the next request connects again
+        connection.close()
+        time.sleep(0.05)  # the end of the last request and connection is counted too
+
+    def _portrait(self, server):
+        """What the memory was made of under load: one dict per look."""
+        out = self.bench.scratch("portrait")
+        request, load = self.scenario.request, self.scenario.load
+        path, body = self.arm.path or request.path, self.bench.body_file(self.scenario)
+        start, looks = time.monotonic(), []
+        if load.client == "wrk":
+            client = wrk.start(server.address, path, request, load, LOAD_SECONDS, out, body)
+        else:
+            client = swarm.start(server.address, path, request, load, out, body)
+        while client.poll() is None:
+            if not os.path.exists(out):  # still under load
+                _, anonymous = proc.resident(server.pid)
+                looks.append({"t": round(time.monotonic() - start, 3),
+                              **layers(server.memory(), anonymous)})
+            time.sleep(POLL_SECONDS)
+        client.communicate()
+        return looks
+
+
+def layers(memory, anonymous):
+    """Who holds `anonymous` bytes, by what the server says of itself: live in requests, in blocks
+    beyond that (idle, or lent and not filled), in pools; the rest is malloc's: its free lists, and
+    what libmicrohttpd has from it."""
+    of_arena = memory["alloc"] == "arena"
+    blocks = memory["depot"]["idle_bytes"]
+    pools = 0
+    for worker in memory["workers"]:
+        blocks += sum(worker.get("magazine", {}).get(k, 0) for k in ("idle_bytes", "lent_bytes"))
+        pools += sum(pool["held_bytes"] for pool in worker["pools"].values())
+    live = memory["live_bytes"]
+    blocks -= min(blocks, live) if of_arena else 0
+    return {"anonymous": anonymous, "live": live, "blocks": blocks, "pools": pools,
+            "rest": max(0, anonymous - live - blocks - pools)}

@@ -1,0 +1,85 @@
+"""What makes a slot invalid. Each gate names what it looked at and shows its numbers; a slot that
+fails one is counted in the report and never used. Pure functions of what the slot found out."""
+
+from dataclasses import asdict, dataclass
+
+# Connections wait in a busy client too; a server's queue may be this much shorter or longer.
+LITTLE_TOLERANCE = 0.10
+DURATION_TOLERANCE = 0.02
+CLIENT_BUSY = 0.90  # of its processor
+SERVER_BUSY = 0.90
+NOISY_HANDOVER = 2.5  # times the fastest of the run
+NOISY_OTHERS = 0.15  # processors used by anything but the server and its client
+
+
+@dataclass
+class Gate:
+    name: str
+    passed: bool
+    said: str
+
+
+def client_bound(client_share, server_share):
+    """The client was at its limit and the server was not."""
+    return client_share > CLIENT_BUSY and server_share < SERVER_BUSY
+
+
+def errors(client):
+    return Gate("errors", client["errors"] == 0 and client["unrecorded"] == 0,
+                f"{client['errors']} socket errors, {client['unrecorded']} without a latency")
+
+
+def status(client):
+    return Gate("status", client["non_2xx"] == 0, f"{client['non_2xx']} answers were not 2xx")
+
+
+def content(client):
+    different = client.get("different", 0)
+    return Gate("content", different == 0, f"{different} answers differ from the first")
+
+
+def served(client):
+    return Gate("served", client["requests"] > 0, f"{client['requests']} requests answered")
+
+
+def counts(client, server_requests, cut_off):
+    """Answers that the client did not wait for at the end, `cut_off` at most, are surplus."""
+    surplus = server_requests - client["requests"]
+    return Gate("counts", 0 <= surplus <= cut_off,
+                f"the server counts {server_requests}, the client {client['requests']}")
+
+
+def duration(client, own_seconds, start_up):
+    """wrk's clock may jump; ours does not. `start_up`: what a client needs beside its load."""
+    excess = own_seconds - client["seconds"]
+    slack = DURATION_TOLERANCE * own_seconds
+    return Gate("duration", -slack <= excess <= slack + start_up,
+                f"the client says {client['seconds']:.2f} s, the lab {own_seconds:.2f} s")
+
+
+def littles_law(client, mean_us, max_us, client_share):
+    """In a closed loop as many requests are under way as there are connections: rate times mean
+    latency. Fewer, if connections died or stood still. Not counted are the last of each connection
+    and the time that answers wait in the client."""
+    rate = client["requests"] / client["seconds"]
+    under_way = rate * mean_us / 1e6
+    n = client["connections"]
+    cut_off = max(0.0, 1 - max_us / 1e6 / client["seconds"])
+    least = n * cut_off * (1 - min(client_share, 1)) * (1 - LITTLE_TOLERANCE)
+    return Gate("little", least <= under_way <= n * (1 + LITTLE_TOLERANCE),
+                f"{under_way:.1f} requests under way on {n} connections")
+
+
+def allocator(arm, version):
+    """Read from the running server, not from the command that started it."""
+    wrong = {k: (version or {}).get(k) for k, v in arm.in_force.items() if (version or {}).get(k) != v}
+    return Gate("allocator", not wrong, f"/version says {wrong or arm.in_force or 'nothing, as it should'}")
+
+
+def ended(exit_status):
+    return Gate("exit", exit_status == 0, f"exit status {exit_status} after SIGTERM")
+
+
+def verdict(gates):
+    """(valid, the gates as dicts)"""
+    return all(gate.passed for gate in gates), [asdict(gate) for gate in gates]

@@ -1,0 +1,34 @@
+"""The order of slots. Blocks of two pairs, ABBA or BAAB by the seed's choice, so that what drifts
+hits both arms alike; whatever else is run joins each block between pairs, never within one, in a
+place that rotates."""
+
+import random
+
+from .arm import ARENA, MALLOC, STATIC, YARDSTICK
+
+
+def block(rng, first_pair, pairs, number, others):
+    """[(arm, pair or None), ...] of one block with `pairs` (1 or 2) pairs."""
+    order = rng.choice(([MALLOC, ARENA], [ARENA, MALLOC]))
+    halves = [[(arm, first_pair) for arm in order]]
+    if pairs == 2:
+        halves.append([(arm, first_pair + 1) for arm in reversed(order)])
+    gaps = [[] for _ in range(pairs + 1)]
+    for i, arm in enumerate(others):
+        gaps[(number + i) % len(gaps)].append((arm, None))
+    steps = gaps[0]
+    for half, gap in zip(halves, gaps[1:]):
+        steps = steps + half + gap
+    return steps
+
+
+def blocks(scenarios, pairs, seed):
+    """Yields (block, scenario, arm, pair), scenario after scenario within each block: the pairs of
+    a scenario are spread over the whole run, so a bad minute spoils some of each and all of none."""
+    rng = random.Random(seed)
+    for number in range((pairs + 1) // 2):
+        first = 2 * number
+        for scenario in scenarios:
+            others = [YARDSTICK, STATIC] if scenario.baseline else [YARDSTICK]
+            for arm, pair in block(rng, first, min(2, pairs - first), number, others):
+                yield number, scenario, arm, pair

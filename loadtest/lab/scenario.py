@@ -1,0 +1,63 @@
+"""Scenarios: one TOML file each, with the winner that was expected before anything was run."""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import payload
+
+DIRECTORY = Path(__file__).resolve().parent.parent / "scenarios"
+ORDER = ["json", "echo", "transform", "spike", "connections"]  # of the report; others follow
+WINNERS = ("arena", "malloc", "equivalent")
+
+
+class ScenarioError(Exception):
+    pass
+
+
+@dataclass
+class Load:
+    client: str  # "wrk": as much as it can for some seconds; "swarm": so many requests, then done
+    connections: int
+    seconds: int = 0
+    requests: int = 0  # per connection
+    warm_up: float = 0
+
+
+@dataclass
+class Scenario:
+    name: str
+    title: str
+    about: str
+    expected: str
+    why: str
+    primary: list
+    request: payload.Request
+    load: Load
+    baseline: bool = False
+    threads: int = 1
+    flags: list = field(default_factory=list)  # for slate alone
+    idle: list = field(default_factory=lambda: [0.1, 1, 5])  # seconds after the load
+
+    def in_flight(self):
+        return self.load.connections
+
+
+def names():
+    found = sorted(path.stem for path in DIRECTORY.glob("*.toml"))
+    return sorted(found, key=lambda n: ORDER.index(n) if n in ORDER else len(ORDER))
+
+
+def load(name):
+    path = DIRECTORY / f"{name}.toml"
+    if not path.exists():
+        raise ScenarioError(f"there is no scenario {name!r}; there are: {', '.join(names())}")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        scenario = Scenario(**data | {"name": name, "load": Load(**data["load"]),
+                                      "request": payload.build(data["request"])})
+    except (KeyError, TypeError, ValueError, payload.PayloadError) as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    if scenario.expected not in WINNERS:
+        raise ScenarioError(f"{path}: expected is one of {', '.join(WINNERS)}")
+    return scenario

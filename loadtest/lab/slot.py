@@ -1,0 +1,204 @@
+"""One slot: one fresh server under one load, then left alone.
+
+    start, baseline, check of an answer, warm-up, settle, [peak reset, counters] load, idle, stop
+
+The slot is over for the lab when its load is; the server lives on under a watch (idle.py) and is
+asked, stopped and judged by finish(), when nothing is being measured."""
+
+import os
+import resource
+import subprocess
+import time
+
+from . import gates, histogram, proc, swarm, wrk
+from .idle import Watch
+from .server import Server, ServerError
+
+SAMPLE_SECONDS = 0.04
+SETTLE_SECONDS = 0.2
+AFTER_LOAD_SECONDS = 0.1  # the server ends what the client no longer waits for
+CLIENT_START_UP = {"wrk": 0.25, "swarm": 0.6}  # seconds that are not load
+
+
+class Slot:
+    def __init__(self, bench, scenario, arm, place):
+        self.bench, self.scenario, self.arm, self.place = bench, scenario, arm, place
+        self.gates = []
+        self.metrics = {}
+        self.facts = {}
+        self.series = []
+        self.client = None
+        self.server = None
+        self.watch = None
+        self.version = None
+
+    # ---- The load --------------------------------------------------------------------------
+
+    def run(self):
+        """Up to the end of the load and a moment more."""
+        try:
+            self._prepare()
+            self._measure()
+        except (ServerError, OSError, subprocess.SubprocessError) as error:
+            self._fail(error)
+
+    def _prepare(self):
+        self.facts["handover_ns"] = [self.bench.probe_handover()]
+        self.server = self.bench.start_server(self.arm, self.scenario)
+        self.version = self.server.version()
+        self.gates.append(gates.allocator(self.arm, self.version))
+        self.facts["live_before"] = self._live()
+        self.bench.watches.pause(0.1)
+        self.facts["baseline"] = proc.anonymous(self.server.pid)
+        self.bench.check_answer(self.server, self.arm, self.scenario)
+        if self.scenario.load.warm_up:
+            client = self._start_client(self.bench.scratch("warm-up"))
+            self.bench.watches.pause(self.scenario.load.warm_up)
+            wrk.end_early(client)
+            client.communicate()
+        self.bench.watches.pause(SETTLE_SECONDS)
+
+    def _by_wrk(self):
+        return self.scenario.load.client == "wrk"
+
+    def _start_client(self, out):
+        request, load = self.scenario.request, self.scenario.load
+        path = self.arm.path or request.path
+        body = self.bench.body_file(self.scenario)
+        if self._by_wrk():
+            return wrk.start(self.server.address, path, request, load, load.seconds, out, body)
+        return swarm.start(self.server.address, path, request, load, out, body)
+
+    def _measure(self):
+        pid, out = self.server.pid, self.bench.scratch("client")
+        self.facts["requests_before"] = self.server.requests()
+        proc.reset_peak(pid)
+        before, faults, elsewhere = proc.cpu(pid), proc.minor_faults(pid), self._cpu_elsewhere()
+        start = time.monotonic()
+        client = self._start_client(out)
+        client_ns = stop = None
+        while client.poll() is None:
+            now = time.monotonic()
+            self.series.append((now - start, proc.resident(pid)[1]))
+            if stop is None and os.path.exists(out):
+                stop = now
+            if stop is None:
+                client_ns = proc.cpu_ns(client.pid)
+                client_seen = now
+            self.bench.watches.pause(SAMPLE_SECONDS)
+        said = client.stderr.read().decode(errors="replace").strip()
+        client.stderr.close()
+        if client.returncode != 0 or not os.path.exists(out):
+            raise ServerError(f"the client failed ({client.returncode}): {said}")
+        end = time.monotonic()
+        self.watch = Watch(pid, end, self.scenario.idle)
+        self.bench.watches.add(self.watch)
+        self.facts["stop"] = end - start
+        self.bench.watches.pause(AFTER_LOAD_SECONDS)
+
+        used = proc.cpu(pid).since(before)
+        others = self._cpu_elsewhere() - elsewhere - used.total_ns
+        seconds = (stop or end) - start
+        self.client = (wrk if self._by_wrk() else swarm).read(out, self.scenario.load.connections)
+        self.facts |= {
+            "cpu": used, "faults": proc.minor_faults(pid) - faults, "own_seconds": seconds,
+            "peak": proc.peak(pid),
+            "client_share": client_ns / 1e9 / (client_seen - start) if client_ns else 0.0,
+            "server_share": used.total_ns / 1e9 / self.client["seconds"],
+            "others": max(0.0, others / 1e9 / (end - start)),
+        }
+        self.facts["handover_ns"].append(self.bench.probe_handover())
+
+    @staticmethod
+    def _cpu_elsewhere():
+        """What the machine has spent, less the lab and those of its children that have ended."""
+        own = time.process_time_ns()
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return proc.machine_busy_ns() - own - int((children.ru_utime + children.ru_stime) * 1e9)
+
+    def _live(self):
+        memory = self.server.memory()
+        return memory["live_bytes"] if memory else 0
+
+    def _fail(self, error):
+        self.gates.append(gates.Gate("run", False, str(error)))
+        if self.server:
+            self.server.kill()
+            self.server = None
+
+    # ---- After -----------------------------------------------------------------------------
+
+    def ready(self):
+        return self.server is None or self.watch.done()
+
+    def finish(self):
+        """Once ready: asks the server what it counted, stops it, and judges the slot."""
+        if self.server:
+            try:
+                self.facts["requests"] = self.server.requests() - self.facts["requests_before"]
+                self.facts["memory_after"] = self.server.memory()
+                self.gates.append(gates.ended(self.server.stop()))
+                if self.watch.lost:
+                    raise ServerError("the server ended while it was watched")
+                self._judge()
+                self._derive()
+            except (ServerError, OSError) as error:
+                self._fail(error)
+        self.server = None
+
+    def _judge(self):
+        client, facts = self.client, self.facts
+        self.gates += [gates.served(client), gates.errors(client), gates.status(client),
+                       gates.content(client), gates.counts(client, facts["requests"],
+                                    client["connections"] if self._by_wrk() else 0),
+                       gates.duration(client, facts["own_seconds"],
+                                      CLIENT_START_UP[self.scenario.load.client])]
+        if client["raw"] and self._by_wrk():
+            self.gates.append(gates.littles_law(client, histogram.mean(client["raw"]),
+                                                client["raw"][-1][0], facts["client_share"]))
+
+    def _derive(self):
+        """The metrics. Costs are per request that the server counts as answered."""
+        client, facts, requests = self.client, self.facts, self.facts["requests"]
+        live = facts["memory_after"]["live_bytes"] if facts["memory_after"] else 0
+        at_rest = self.watch.marks[-1]
+        user_ns = facts["cpu"].user_ns()
+        self.metrics = {
+            "cpu_us_per_request": facts["cpu"].total_ns / 1e3 / requests,
+            "user_us_per_request": user_ns / 1e3 / requests if user_ns is not None else None,
+            "requests_per_second": client["requests"] / client["seconds"],
+            "peak_rss_bytes": facts["peak"],
+            "retained_bytes": at_rest["anonymous"] - facts["baseline"] - (live - facts["live_before"]),
+            "minor_faults_per_request": facts["faults"] / requests,
+            "idle_cpu_us": (at_rest["cpu_ns"] - self.watch.marks[0]["cpu_ns"]) / 1e3,
+        }
+        raw = client["raw"]
+        for name, p in (("p50_us", 50), ("p99_us", 99), ("p999_us", 99.9)):
+            sure = raw and histogram.enough(histogram.count(raw), p)
+            self.metrics[name] = histogram.percentile(raw, p) if sure else None
+
+    def report(self):
+        """The slot as it stands in report.json."""
+        valid, checked = gates.verdict(self.gates)
+        facts, client = self.facts, self.client
+        result = {"arm": self.arm.name, **self.place, "valid": valid, "gates": checked,
+                  "metrics": self.metrics}
+        if not client or not self.watch:
+            return result
+        result |= {
+            "client": {k: client[k] for k in ("requests", "seconds", "errors", "non_2xx", "wrk")},
+            "client_share": facts["client_share"], "server_share": facts["server_share"],
+            "client_bound": gates.client_bound(facts["client_share"], facts["server_share"]),
+            "others": facts["others"], "handover_ns": facts["handover_ns"],
+            "requests": facts.get("requests"), "baseline_bytes": facts["baseline"],
+            "stop": facts["stop"],
+            "series": [[round(t, 3), b] for t, b in self.series] +
+                      [[round(facts["stop"] + t, 3), b] for t, b in self._tail()],
+            "idle": self.watch.marks, "memory": facts.get("memory_after"),
+            "latency": {k: histogram.ladder(client[k]) if client[k] else None
+                        for k in ("raw", "corrected")},
+        }
+        return result
+
+    def _tail(self):
+        return sorted(self.watch.curve + [(m["t"], m["anonymous"]) for m in self.watch.marks])

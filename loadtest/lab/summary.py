@@ -1,0 +1,117 @@
+"""From slots to what a report says of a scenario. Works on the dicts of report.json alone."""
+
+from . import metrics, stats
+
+VERDICTS = ("better", "worse", "equivalent", "inconclusive", "client-bound")
+
+
+def scenario(definition, slots, counted):
+    """`definition`: Scenario; `slots`: as Slot.report() gives them; `counted`: arm -> Counting.run()."""
+    used = _used(slots)
+    arms = {}
+    for slot in used:
+        arms.setdefault(slot["arm"], []).append(slot)
+    for arm, slots_of_arm in arms.items():
+        for slot in slots_of_arm:
+            calls = counted.get(arm, {}).get("calls")
+            slot["metrics"]["malloc_calls_per_request"] = (
+                calls["allocations"] + calls["reallocations"] if calls else None)
+    result = {
+        "name": definition.name, "title": definition.title, "about": definition.about,
+        "expected": definition.expected, "why": definition.why, "primary": definition.primary,
+        "connections": definition.load.connections, "client": definition.load.client,
+        "request_bytes": len(definition.request.body),
+        "arms": {arm: medians(of_arm) for arm, of_arm in arms.items()},
+        "ratio": ratios(_pairs(used)),
+        "ratio_plain": ratios(_against(used, "malloc", "plain")),
+        "counted": counted,
+        "invalid": sum(not slot["valid"] for slot in slots),
+        "noisy": sum(slot.get("noisy", False) for slot in slots),
+        "slots": slots,
+    }
+    if definition.baseline:
+        result["ratio_static"] = ratios(_against(used, "arena", "static"))
+    result["outcome"] = outcome(result)
+    return result
+
+
+def _used(slots):
+    """Valid ones; of those that were run twice for the same pair, the later."""
+    latest = {}
+    for slot in slots:
+        key = slot["arm"], slot["block"], slot["pair"]
+        if slot["valid"]:
+            latest[key] = slot
+    return list(latest.values())
+
+
+def medians(slots):
+    result = {}
+    for metric in metrics.ALL:
+        values = [slot["metrics"][metric.name] for slot in slots
+                  if slot["metrics"].get(metric.name) is not None]
+        result[metric.name] = stats.median(values) if values else None
+    return result
+
+
+def _pairs(slots):
+    """[(arena slot's metrics, malloc slot's metrics), ...] with a note where the client was the limit."""
+    by_pair = {}
+    for slot in slots:
+        if slot["pair"] is not None:
+            by_pair.setdefault(slot["pair"], {})[slot["arm"]] = slot
+    return [(pair["arena"], pair["malloc"]) for _, pair in sorted(by_pair.items()) if len(pair) == 2]
+
+
+def _against(slots, arm, base):
+    """Per block: the mean of the arm's slots over the base's slot."""
+    result = []
+    for number in sorted({slot["block"] for slot in slots}):
+        of_arm = [s for s in slots if s["block"] == number and s["arm"] == arm]
+        of_base = [s for s in slots if s["block"] == number and s["arm"] == base]
+        if of_arm and of_base:
+            result.append((_mean(of_arm), _mean(of_base)))
+    return result
+
+
+def _mean(slots):
+    mean = {}
+    for metric in metrics.ALL:
+        values = [slot["metrics"].get(metric.name) for slot in slots]
+        mean[metric.name] = sum(values) / len(values) if None not in values else None
+    return {"metrics": mean, "client_bound": any(slot["client_bound"] for slot in slots)}
+
+
+def ratios(pairs):
+    result = {}
+    limited = sum(a["client_bound"] or b["client_bound"] for a, b in pairs)
+    for metric in metrics.ALL:
+        values = [(a["metrics"].get(metric.name), b["metrics"].get(metric.name)) for a, b in pairs]
+        ratio = stats.compare(values, metric.margin, metric.higher_is_better)
+        if ratio is None:
+            continue
+        if metric.by_client and 2 * limited > len(pairs):
+            ratio["verdict"] = "client-bound"
+        result[metric.name] = ratio
+    return result
+
+
+def outcome(result):
+    """Who won on the primary metrics: "arena", "malloc", "equivalent", "mixed" or "inconclusive"."""
+    verdicts = {result["ratio"].get(name, {}).get("verdict", "inconclusive")
+                for name in result["primary"]}
+    if {"better", "worse"} <= verdicts:
+        return "mixed"
+    for verdict, name in (("better", "arena"), ("worse", "malloc"), ("inconclusive", "inconclusive")):
+        if verdict in verdicts:
+            return name
+    return "equivalent"
+
+
+def tally(report):
+    """verdict -> [(scenario, metric), ...] over the whole report."""
+    result = {verdict: [] for verdict in VERDICTS}
+    for item in report["scenarios"]:
+        for metric, ratio in item["ratio"].items():
+            result[ratio["verdict"]].append((item, metric))
+    return result

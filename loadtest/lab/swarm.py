@@ -1,0 +1,162 @@
+"""A client for what wrk cannot do: many connections that are open together, each with a fixed number
+of requests. Every answer has to be the same bytes as the first. One thread, one selector.
+
+As a program it takes a JSON object in argv[1] and leaves a JSON file, as wrk does."""
+
+import json
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import histogram
+
+CONNECTS_AT_ONCE = 256  # well below the backlog of a listening socket
+PATIENCE = 30  # seconds without any event: the rest is lost
+
+
+def start(address, path, request, load, out, body_path):
+    """Returns the process. The file `out` appears when the last answer has come."""
+    spec = {"address": address, "method": request.method, "path": path, "body": body_path,
+            "connections": load.connections, "requests": load.requests, "out": out}
+    return subprocess.Popen([sys.executable, "-m", "lab.swarm", json.dumps(spec)],
+                            cwd=Path(__file__).resolve().parent.parent,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def read(out, connections):
+    with open(out, encoding="ascii") as f:
+        said = json.load(f)
+    raw = histogram.from_samples(said.pop("latencies_us"))
+    return said | {"connections": connections, "raw": raw, "corrected": None, "wrk": None,
+                   "unrecorded": said["requests"] - histogram.count(raw)}
+
+
+class Connection:
+    """One connection: sends the request, reads the answer, as often as it should."""
+
+    def __init__(self, swarm):
+        self.swarm = swarm
+        self.left = swarm.spec["requests"]
+        self.sent = 0
+        self.received = bytearray()
+        self.needed = None  # length of the whole answer, once its head is here
+        self.started = None
+        self.fresh = True  # not known to be connected
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.connect_ex(tuple(swarm.spec["address"]))
+
+    def write(self):
+        if self.started is None:
+            self.started = time.perf_counter_ns()
+        self.sent += self.socket.send(memoryview(self.swarm.request)[self.sent:])
+        return self.sent == len(self.swarm.request)
+
+    def read(self):
+        """True when the answer is whole."""
+        piece = self.socket.recv(1 << 18)
+        if not piece:
+            raise ConnectionError("closed by the server")
+        self.received += piece
+        if self.needed is None:
+            head = self.received.find(b"\r\n\r\n")
+            if head < 0:
+                return False
+            self.needed = head + 4 + _content_length(self.received[:head])
+        return len(self.received) >= self.needed
+
+    def next(self):
+        """The answer is whole: counts it, makes ready for another. False: that was the last."""
+        self.swarm.count(self.received, time.perf_counter_ns() - self.started)
+        self.left -= 1
+        self.sent, self.needed, self.started = 0, None, None
+        self.received = bytearray()
+        return self.left > 0
+
+
+def _content_length(head):
+    for line in bytes(head).split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return int(value)
+    raise ConnectionError("an answer without Content-Length")
+
+
+class Swarm:
+    def __init__(self, spec):
+        self.spec = spec
+        body = Path(spec["body"]).read_bytes() if spec["body"] else b""
+        head = (f"{spec['method']} {spec['path']} HTTP/1.1\r\n"
+                f"Host: {spec['address'][0]}:{spec['address'][1]}\r\n")
+        if body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self.request = head.encode() + b"\r\n" + body
+        self.first_body = None
+        self.latencies = []
+        self.errors = self.non_2xx = self.different = 0
+
+    def count(self, answer, nanoseconds):
+        self.latencies.append(nanoseconds // 1000)
+        if not answer.startswith(b"HTTP/1.1 2"):
+            self.non_2xx += 1
+        body = bytes(answer[answer.find(b"\r\n\r\n") + 4:])
+        if self.first_body is None:
+            self.first_body = body
+        self.different += body != self.first_body
+
+    def run(self):
+        with selectors.EpollSelector() as selector:
+            all_of_them, to_make, connecting, open_ = [], self.spec["connections"], 0, 0
+            start = time.perf_counter()
+            while to_make or open_:
+                while to_make and connecting < CONNECTS_AT_ONCE:
+                    connection = Connection(self)
+                    all_of_them.append(connection)
+                    selector.register(connection.socket, selectors.EVENT_WRITE, connection)
+                    to_make, connecting, open_ = to_make - 1, connecting + 1, open_ + 1
+                events = selector.select(PATIENCE)
+                if not events:
+                    self.errors += open_
+                    break
+                for key, mask in events:
+                    connection = key.data
+                    connecting -= connection.fresh
+                    connection.fresh = False
+                    if not self._step(selector, connection, mask):
+                        selector.unregister(connection.socket)
+                        open_ -= 1
+            seconds = time.perf_counter() - start
+            self._write(seconds)
+            for connection in all_of_them:
+                connection.socket.close()
+
+    def _step(self, selector, connection, mask):
+        """False when the connection has nothing more to do. It stays open until all are done."""
+        try:
+            if mask & selectors.EVENT_WRITE:
+                if connection.write():
+                    selector.modify(connection.socket, selectors.EVENT_READ, connection)
+            elif connection.read():
+                if not connection.next():
+                    return False
+                selector.modify(connection.socket, selectors.EVENT_WRITE, connection)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.errors += 1
+            return False
+        return True
+
+    def _write(self, seconds):
+        with open(self.spec["out"], "w", encoding="ascii") as f:
+            json.dump({"requests": len(self.latencies), "seconds": seconds, "errors": self.errors,
+                       "non_2xx": self.non_2xx, "different": self.different,
+                       "latencies_us": self.latencies}, f)
+
+
+if __name__ == "__main__":
+    Swarm(json.loads(sys.argv[1])).run()

@@ -1,0 +1,44 @@
+"""wrk as a client: a child process that loads the server for some seconds and leaves a file."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from . import histogram
+
+SCRIPT = Path(__file__).resolve().parent.parent / "wrk" / "steady.lua"
+TIMEOUT = 4  # seconds; wrk holds 8 bytes for each of its microseconds
+
+
+def start(address, path, request, load, seconds, out, body_path):
+    """Returns the process. The file `out` appears when the load has ended."""
+    env = dict(os.environ, LAB_METHOD=request.method, LAB_BODY=body_path or "", LAB_OUT=out)
+    return subprocess.Popen(
+        ["wrk", "-t1", f"-c{load.connections}", f"-d{math.ceil(seconds)}s", f"--timeout={TIMEOUT}s",
+         "-s", str(SCRIPT), f"http://{address[0]}:{address[1]}{path}"],
+        env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def end_early(process):
+    """wrk takes SIGINT for the end of its time."""
+    process.send_signal(signal.SIGINT)
+
+
+def read(out, connections):
+    """What was measured, in the lab's own terms."""
+    with open(out, encoding="ascii") as f:
+        said = json.load(f)
+    errors = said["errors"]
+    result = {"requests": said["requests"], "seconds": said["duration_us"] / 1e6,
+              "connections": connections, "non_2xx": errors["status"],
+              "errors": sum(errors[k] for k in ("connect", "read", "write", "timeout")),
+              "wrk": said["corrected"], "raw": None, "corrected": None}
+    if said["histogram"]:
+        interval = histogram.wrk_interval(said["duration_us"], said["requests"], connections)
+        result["corrected"] = [tuple(pair) for pair in said["histogram"]]
+        result["raw"] = histogram.uncorrect(result["corrected"], interval)
+        result["unrecorded"] = said["requests"] - histogram.count(result["raw"])
+    return result

@@ -1,0 +1,55 @@
+-- steady.lua: one request, made once, sent over and over; what wrk measured goes to a file as JSON.
+--
+-- Told by the environment: LAB_METHOD, LAB_BODY (a file, or nothing), LAB_OUT. There is no
+-- response(): defining it makes wrk copy every body into Lua, and then the client is the limit.
+-- Bodies are checked by the lab, apart from the measuring.
+
+local function read(path)
+   local file = assert(io.open(path, "rb"))
+   local text = file:read("*a")
+   file:close()
+   return text
+end
+
+function init()
+   wrk.method = os.getenv("LAB_METHOD")
+   local body = os.getenv("LAB_BODY")
+   if body and body ~= "" then
+      wrk.body = read(body)
+      wrk.headers["Content-Type"] = "application/json"
+   end
+end
+
+-- latency(i) walks the histogram from its start: the dump of all n values takes n times the range.
+-- Beyond this many steps (about half a second) only wrk's own percentiles are written.
+local STEPS_MAX = 5e8
+
+local PERCENTILES = { 50, 75, 90, 95, 99, 99.9, 99.99 }
+
+function done(summary, latency, requests)
+   local out = assert(io.open(os.getenv("LAB_OUT"), "w"))
+   out:write(string.format('{"duration_us":%d,"requests":%d,"bytes":%d,"errors":{',
+                           summary.duration, summary.requests, summary.bytes))
+   local e = summary.errors
+   out:write(string.format('"connect":%d,"read":%d,"write":%d,"status":%d,"timeout":%d}',
+                           e.connect, e.read, e.write, e.status, e.timeout))
+   out:write(string.format(',"corrected":{"min":%d,"max":%d,"mean":%.3f,"percentiles":{',
+                           latency.min, latency.max, latency.mean))
+   for i, p in ipairs(PERCENTILES) do
+      out:write(string.format('%s"%g":%d', i > 1 and "," or "", p, latency:percentile(p)))
+   end
+   out:write('}},"histogram":')
+   local n = #latency
+   if n * (latency.max - latency.min) <= STEPS_MAX then
+      out:write("[")
+      for i = 1, n do
+         local value, count = latency(i)
+         out:write(string.format("%s[%d,%d]", i > 1 and "," or "", value, count))
+      end
+      out:write("]")
+   else
+      out:write("null")
+   end
+   out:write("}\n")
+   out:close()
+end
