@@ -1,6 +1,5 @@
 /* --help and the manual page, from the table of options. */
-#include <assert.h>
-#include <inttypes.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "options_table.h"
@@ -44,7 +43,8 @@ void option_print_help(FILE *out)
 
 /* ---- The manual page, in mdoc ---------------------------------------------------------------- */
 
-/* Text for roff: a backslash and a leading dot or quote would be commands, a bare '-' a hyphen. */
+/* Text for roff, a sentence a line. A backslash and a leading dot or quote would be commands, a bare
+ * '-' a hyphen. */
 static void print_roff(FILE *out, const char *text)
 {
     for (const char *p = text; *p != '\0'; p++) {
@@ -54,24 +54,11 @@ static void print_roff(FILE *out, const char *text)
             fputs("\\-", out);
         else if (p == text && (*p == '.' || *p == '\''))
             fprintf(out, "\\&%c", *p);
+        else if (*p == ' ' && p > text && p[-1] == '.')
+            fputc('\n', out);
         else
             fputc(*p, out);
     }
-}
-
-static void print_roff_line(FILE *out, const char *text)
-{
-    print_roff(out, text);
-    fputc('\n', out);
-}
-
-/* The first letter in upper case, a full stop at the end. */
-static void print_sentence(FILE *out, const char *text)
-{
-    if (*text >= 'a' && *text <= 'z')
-        fputc(*text++ - 'a' + 'A', out);
-    print_roff(out, text);
-    fputs(".\n", out);
 }
 
 static void print_manual_row(FILE *out, const option_row *row)
@@ -79,10 +66,8 @@ static void print_manual_row(FILE *out, const option_row *row)
     char allowed[OPTION_ALLOWED_MAX];
     option_allowed(row, allowed);
     fprintf(out, ".It Fl Fl %s Ar %s\n", row->name, row->argument);
-    print_sentence(out, row->help);
-    if (row->detail != NULL)
-        print_roff_line(out, row->detail);
-    fputs("It takes ", out);
+    print_roff(out, row->detail);
+    fputs("\nIt takes ", out);
     print_roff(out, allowed);
     fputs(".\n", out);
     if (row->fallback != NULL)
@@ -112,10 +97,11 @@ static void print_manual_file(FILE *out)
           ".Fl Fl config\n"
           "holds one\n"
           ".Ql name = value\n"
-          "a line, where the name is an option without its dashes. Empty lines and what follows a\n"
+          "a line, where the name is an option without its dashes.\n"
+          "Empty lines and what follows a\n"
           ".Ql #\n"
-          "at the start of a line or after a space are ignored. The environment and flags are\n"
-          "stronger than the file.\n"
+          "at the start of a line or after a space are ignored.\n"
+          "The environment and flags are stronger than the file.\n"
           ".Bd -literal -offset indent\n"
           "# Two workers, small documents only.\n"
           "threads = 2\n"
@@ -127,30 +113,34 @@ static void print_manual_file(FILE *out)
 
 void option_print_manual(FILE *out)
 {
-    fputs(".Dd November 30, 2026\n"
-          ".Dt SLATE 1\n"
-          ".Os slate " SLATE_VERSION "\n"
-          ".Sh NAME\n"
-          ".Nm slate\n"
-          ".Nd JSON API server whose requests each own a memory context\n"
-          ".Sh SYNOPSIS\n"
-          ".Nm slate\n"
-          ".Op Fl Fl Ar name Ns Op = Ns Ar value\n"
-          ".Ar ...\n"
-          ".Sh DESCRIPTION\n"
-          ".Nm\n"
-          "answers HTTP requests with JSON. What a request allocates lives in a memory context of\n"
-          "its own and dies at once when the response has been sent. With\n"
-          ".Fl Fl alloc Ar malloc\n"
-          "the same server works on plain\n"
-          ".Xr malloc 3 ,\n"
-          "so that the two can be compared.\n"
-          ".Pp\n"
-          "A value follows its flag as the next argument or after a\n"
-          ".Ql = .\n"
-          "When a flag is given twice, the last one counts. Sizes are bytes, or take one of the\n"
-          "units K, M and G (powers of 1024). Times take one of the units ms, s and m.\n",
-          out);
+    fputs(
+        ".Dd November 30, 2026\n"
+        ".Dt SLATE 1\n"
+        ".Os slate " SLATE_VERSION "\n"
+        ".Sh NAME\n"
+        ".Nm slate\n"
+        ".Nd JSON API server whose requests each own a memory context\n"
+        ".Sh SYNOPSIS\n"
+        ".Nm slate\n"
+        ".Op Fl Fl Ar name Ns Op = Ns Ar value\n"
+        ".Ar ...\n"
+        ".Sh DESCRIPTION\n"
+        ".Nm\n"
+        "answers HTTP requests with JSON.\n"
+        "What a request allocates lives in a memory context of its own and dies at once when the\n"
+        "response has been sent.\n"
+        "With\n"
+        ".Fl Fl alloc Ar malloc\n"
+        "the same server works on plain\n"
+        ".Xr malloc 3 ,\n"
+        "so that the two can be compared.\n"
+        ".Pp\n"
+        "A value follows its flag as the next argument or after a\n"
+        ".Ql = .\n"
+        "When a flag is given twice, the last one counts.\n"
+        "Sizes are bytes, or take one of the units K, M and G (powers of 1024).\n"
+        "Times take one of the units ms, s and m.\n",
+        out);
     for (const option_row *row = option_table; row < option_table + OPTION_ROWS; row++) {
         if (row->group != NULL)
             fprintf(out, "%s.Ss %s\n.Bl -tag -width Ds\n", row == option_table ? "" : ".El\n",
@@ -158,30 +148,37 @@ void option_print_manual(FILE *out)
         print_manual_row(out, row);
     }
     for (size_t i = 0; i < OPTION_COMMANDS; i++) {
-        fprintf(out, ".It Fl Fl %s\n", option_commands[i].name);
-        print_sentence(out, option_commands[i].help);
+        const char *help = option_commands[i].help;
+        fprintf(out, ".It Fl Fl %s\n%c%s.\n", option_commands[i].name,
+                toupper((unsigned char)help[0]), help + 1);
     }
     fputs(".El\n", out);
     print_manual_environment(out);
     print_manual_file(out);
-    fputs(
-        ".Sh SIGNALS\n"
-        ".Bl -tag -width Ds\n"
-        ".It Dv SIGTERM , SIGINT\n"
-        "Takes no more connections, finishes the requests in flight for at most\n"
-        ".Fl Fl drain-timeout ,\n"
-        "then stops. A second one stops at once.\n"
-        ".El\n"
-        ".Sh EXIT STATUS\n"
-        "0 when it was told to stop, 1 when it could not run (an address in use, for example), 2\n"
-        "when an option was wrong.\n"
-        ".Sh EXAMPLES\n"
-        "Serve every interface from malloc, with a log line per request:\n"
-        ".Pp\n"
-        ".Dl slate --listen 0.0.0.0:8080 --alloc malloc --access-log json\n"
-        ".Pp\n"
-        "See what the process holds:\n"
-        ".Pp\n"
-        ".Dl curl http://127.0.0.1:9090/debug/memory\n",
-        out);
+    fputs(".Sh SIGNALS\n"
+          ".Bl -tag -width Ds\n"
+          ".It Dv SIGTERM , SIGINT\n"
+          "Takes no more connections, finishes the requests in flight for at most\n"
+          ".Fl Fl drain-timeout ,\n"
+          "then stops.\n"
+          "A second one stops at once.\n"
+          ".El\n"
+          ".Sh EXIT STATUS\n"
+          ".Bl -tag -width Ds -compact\n"
+          ".It 0\n"
+          "It was told to stop.\n"
+          ".It 1\n"
+          "It could not run; an address is in use, for example.\n"
+          ".It 2\n"
+          "An option was wrong.\n"
+          ".El\n"
+          ".Sh EXAMPLES\n"
+          "Serve every interface from malloc, with a log line per request:\n"
+          ".Pp\n"
+          ".Dl slate --listen 0.0.0.0:8080 --alloc malloc --access-log json\n"
+          ".Pp\n"
+          "See what the process holds:\n"
+          ".Pp\n"
+          ".Dl curl http://127.0.0.1:9090/debug/memory\n",
+          out);
 }

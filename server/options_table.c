@@ -8,92 +8,103 @@
 #define K ((uint64_t)1024)
 #define M (1024 * K)
 #define G (1024 * M)
-#define SECOND ((uint64_t)1000)
-#define MINUTE (60 * SECOND)
+#define MINUTE ((uint64_t)60000)
 
 #define AT(member) offsetof(options, member)
 
 const option_row option_table[] = {
     {"Memory", "alloc", OPTION_CHOICE, AT(alloc), .fallback = "arena", .allowed = "arena|malloc",
      .argument = "arena|malloc", .help = "what requests allocate from",
-     .detail =
-         "With arena, all that a request allocates comes from blocks of its own and goes back "
-         "at once when its response has been sent. With malloc, every allocation is a malloc "
-         "and is freed one by one, as in a plain C program."},
+     .detail = "What requests allocate from. With arena, all that a request allocates "
+               "comes from blocks of its own and goes back at once when its response "
+               "has been sent. With malloc, every allocation is a malloc and is freed "
+               "one by one, as in a plain C program."},
     {NULL, "pool", OPTION_SWITCH, AT(pool), .fallback = "on", .allowed = "on|off",
      .argument = "on|off", .help = "pools for connection and request structs",
-     .detail = "When off, these structs come from malloc, whatever --alloc says."},
+     .detail = "Whether the structs of connections and requests come from pools, "
+               "whatever --alloc says, or from malloc."},
     {NULL, "request-memory", OPTION_SIZE, AT(request_memory), .fallback = "8M", .max = 1024 * G,
      .argument = "SIZE", .help = "all that one request may hold; 0: no limit",
-     .detail = "A request that needs more is answered 413."},
+     .detail = "All that one request may hold: body, document and response. A request "
+               "that needs more is answered 413. With 0 there is no limit."},
     {NULL, "memory-limit", OPTION_SIZE, AT(memory_limit), .fallback = "0", .max = 1024 * G,
      .argument = "SIZE", .help = "all requests together; 0: no limit",
-     .detail = "A request that does not fit beside the others is answered 503 with Retry-After."},
+     .detail = "What all requests together may hold. A request that does not fit "
+               "beside the others is answered 503 with Retry-After. With 0 there is no "
+               "limit."},
     {NULL, "retain", OPTION_SIZE, AT(retain), .fallback = "256K", .max = G, .argument = "SIZE",
      .help = "blocks each worker keeps at rest",
-     .detail = "Blocks beyond it go to a depot that all workers share."},
+     .detail = "Blocks that each worker keeps for its next requests. Blocks beyond it "
+               "go to a depot that all workers share."},
     {NULL, "decay", OPTION_TIME, AT(decay), .fallback = "1s", .min = 10, .max = 60 * MINUTE,
-     .argument = "TIME", .help = "unused blocks go back to the system after",
-     .detail = "A block of the depot that was not needed for one such period is unmapped in the "
-               "next. No traffic is needed for that."},
+     .argument = "TIME", .help = "unused blocks are unmapped after",
+     .detail = "How fast the depot goes back to the system: blocks that lay unused for "
+               "a whole period are unmapped, without any traffic."},
     {NULL, "idle-trim", OPTION_SWITCH, AT(idle_trim), .computed = "on with arena",
      .allowed = "on|off", .argument = "on|off", .help = "malloc_trim at rest after a spike",
-     .detail = "libmicrohttpd keeps its connections' memory in malloc's heap, and malloc keeps it "
-               "after they have closed. Off by default with --alloc malloc, so that a comparison "
-               "sees malloc as it is."},
+     .detail = "Whether malloc's heap is trimmed when the server is at rest after a "
+               "spike. libmicrohttpd keeps the buffers of connections there, and "
+               "malloc keeps them after the connections have closed. Off by default "
+               "with --alloc malloc, so that a comparison sees malloc as it is."},
     {NULL, "connection-memory", OPTION_SIZE, AT(connection_memory), .fallback = "12K", .min = 4 * K,
      .max = M, .argument = "SIZE", .help = "buffer of one connection",
-     .detail = "A request's line and headers and the headers of the answer must fit. 12K is the "
-               "smallest that takes a request line of 8,000 octets (RFC 9112, section 3)."},
+     .detail = "The buffer of one connection. A request's line and headers and the "
+               "headers of the response must fit. 12K is the smallest that takes a "
+               "request line of 8,000 octets (RFC 9112, section 3)."},
 
     {"Network", "listen", OPTION_ADDRESS, AT(listen), .fallback = "127.0.0.1:8080",
      .argument = "ADDRESS:PORT", .help = "where the API is served",
-     .detail = "Port 0 takes any free one; the log names it."},
+     .detail = "Where the API is served. Port 0 takes any free one; the log names it."},
     {NULL, "admin", OPTION_ADDRESS, AT(admin), .fallback = "127.0.0.1:9090", .allowed = "off",
      .argument = "ADDRESS:PORT", .help = "health and metrics, or off",
-     .detail = "Keep it private: it has no access control."},
+     .detail = "Where health, metrics and memory figures are served. Keep it private: "
+               "it has no access control."},
     {NULL, "threads", OPTION_COUNT, AT(threads), .computed = "processors", .min = 1, .max = 256,
      .argument = "N", .help = "workers, an event loop each",
-     .detail = "By default as many as there are processors that this process may run on, and never "
-               "more than --max-connections."},
+     .detail = "Workers, each with an event loop of its own. By default as many as "
+               "there are processors that this process may run on, and never more than "
+               "--max-connections."},
     {NULL, "max-connections", OPTION_COUNT, AT(max_connections), .fallback = "4096", .min = 1,
      .max = 1000000, .argument = "N", .help = "open at the same time",
-     .detail = "Each needs a file descriptor."},
+     .detail = "Connections open at the same time. Each needs a file descriptor."},
     {NULL, "per-ip", OPTION_COUNT, AT(per_ip), .fallback = "0", .max = 1000000, .argument = "N",
      .help = "connections of one address; 0: no limit",
-     .detail = "Leave it at 0 behind a reverse proxy, which is one address."},
+     .detail = "Connections of one address. Leave it at 0, no limit, behind a reverse "
+               "proxy, which is one address."},
 
     {"Limits", "body-limit", OPTION_SIZE, AT(body_limit), .fallback = "1M", .min = 1, .max = G,
      .argument = "SIZE", .help = "largest request body",
-     .detail =
-         "A larger one is answered 413. Must not exceed --request-memory and --memory-limit."},
+     .detail = "The largest body of a request. A larger one is answered 413. It must not "
+               "exceed --request-memory and --memory-limit, which count it too."},
     {NULL, "json-depth", OPTION_COUNT, AT(json_depth), .fallback = "128", .min = 1, .max = 1024,
      .argument = "N", .help = "levels of nesting in a document",
-     .detail = "A deeper one is answered 422."},
+     .detail = "Levels of nesting in a document. A deeper one is answered 422."},
     {NULL, "header-timeout", OPTION_TIME, AT(header_timeout), .fallback = "10s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "to send a request's headers",
-     .detail = "Counted from their first byte."},
+     .detail = "Time to send a request's headers, however steadily they trickle in."},
     {NULL, "body-timeout", OPTION_TIME, AT(body_timeout), .fallback = "60s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "to send a request's body",
-     .detail = "Counted from the end of the headers."},
+     .detail = "Time to send a request's body, counted from the end of its headers."},
     {NULL, "idle-timeout", OPTION_TIME, AT(idle_timeout), .fallback = "15s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "a silent connection is closed after",
-     .detail = "Behind a reverse proxy it must be longer than the proxy keeps connections for "
-               "reuse."},
+     .detail = "How long a connection may stay silent. Behind a reverse proxy it must "
+               "be longer than the proxy keeps connections for reuse."},
     {NULL, "drain-timeout", OPTION_TIME, AT(drain_timeout), .fallback = "30s", .max = 60 * MINUTE,
      .argument = "TIME", .help = "to finish requests at SIGTERM",
-     .detail = "A second SIGTERM stops at once."},
+     .detail = "Time to finish the requests in flight at SIGTERM. A second SIGTERM "
+               "stops at once."},
 
     {"Logs and configuration", "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",
      .allowed = "off|json|clf", .argument = "off|json|clf", .help = "a line per request",
-     .detail = "clf is the Common Log Format. All logs go to standard error."},
+     .detail = "A line per request, as JSON or in the Common Log Format. All logs go "
+               "to standard error."},
     {NULL, "log-level", OPTION_CHOICE, AT(log_level), .fallback = "info",
      .allowed = "error|warning|info|debug", .argument = "LEVEL",
      .help = "error, warning, info or debug", .detail = "The least severe level that is logged."},
     {NULL, "config", OPTION_FILE, AT(config), .argument = "FILE",
      .help = "lines of name = value; # comments",
-     .detail = "An unknown name or a bad value in it ends the program. It may not name another "
-               "file."},
+     .detail = "A file of options, see FILES. An unknown name or a bad value in it "
+               "ends the program. It may not name another file."},
 };
 
 static_assert(sizeof option_table / sizeof *option_table == OPTION_ROWS,

@@ -35,7 +35,7 @@ typedef struct option_row {
     const char *allowed;  /* words, separated by '|' */
     const char *argument; /* stands for the value in --help */
     const char *help;     /* fits one line of --help */
-    const char *detail;   /* more sentences for the manual page, or NULL */
+    const char *detail;   /* whole sentences for the manual page */
 } option_row;
 
 #define OPTION_ROWS 22
