@@ -67,7 +67,8 @@ static const outcome *parse_args(const char *const *args)
     return &last;
 }
 
-#define PARSE(...) parse_args((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+/* PARSE(NULL): no arguments. */
+#define PARSE(...) parse_args((const char *const[]){__VA_ARGS__, NULL})
 
 /* Asserts that the last run was refused with one line that holds each of the words. */
 static void assert_refused(const outcome *o, const char *const *words)
@@ -214,7 +215,7 @@ static void every_option_is_tested_here(void **state)
 {
     (void)state;
     size_t found = 0, all = 0;
-    const outcome *o = PARSE();
+    const outcome *o = PARSE(NULL);
     assert_int_equal(o->result, OPTIONS_RUN);
     options_each(&o->opts, is_sampled, &found);
     options_each(&o->opts, count_one, &all);
@@ -228,7 +229,7 @@ static void defaults_are_as_documented(void **state)
     (void)state;
     for (size_t i = 0; i < SAMPLES; i++) {
         if (samples[i].fallback != NULL)
-            assert_value(PARSE(), samples[i].name, samples[i].fallback);
+            assert_value(PARSE(NULL), samples[i].name, samples[i].fallback);
     }
 }
 
@@ -260,7 +261,7 @@ static void each_source_is_stronger_than_the_one_below(void **state)
         CONFIG(line);
         assert_value(PARSE("--config", config_path), s->name, s->one);
         setenv(variable, s->other, 1);
-        assert_value(PARSE(), s->name, s->other);
+        assert_value(PARSE(NULL), s->name, s->other);
         assert_value(PARSE("--config", config_path), s->name, s->other);
         assert_value(PARSE("--config", config_path, flag, s->one), s->name, s->one);
         assert_value(PARSE(flag, s->one, "--config", config_path), s->name, s->one);
@@ -286,7 +287,7 @@ static void a_bad_value_is_refused_wherever_it_stands(void **state)
             REFUSED(PARSE(flag, bad, flag, s->one), flag, bad, s->allowed);
 
             setenv(variable, bad, 1);
-            REFUSED(PARSE(), variable, bad, s->allowed);
+            REFUSED(PARSE(NULL), variable, bad, s->allowed);
             REFUSED(PARSE(flag, s->one), variable, bad, s->allowed);
             unsetenv(variable);
 
@@ -366,7 +367,7 @@ static void a_config_file_has_comments_and_blank_lines(void **state)
     assert_value(PARSE("--config", config_path), "config", config_path);
     setenv("SLATE_CONFIG", config_path, 1);
     CONFIG("json-depth = 9\n");
-    assert_value(PARSE(), "json-depth", "9");
+    assert_value(PARSE(NULL), "json-depth", "9");
     unsetenv("SLATE_CONFIG");
 }
 
@@ -430,7 +431,7 @@ static void threads_follow_the_processors_and_connections(void **state)
     char words[16];
     int count = CPU_COUNT(&before);
     snprintf(words, sizeof words, "%d", count < 256 ? count : 256);
-    assert_value(PARSE(), "threads", words);
+    assert_value(PARSE(NULL), "threads", words);
 
     int first = 0;
     while (!CPU_ISSET(first, &before))
@@ -438,7 +439,7 @@ static void threads_follow_the_processors_and_connections(void **state)
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_value(PARSE(), "threads", "1");
+    assert_value(PARSE(NULL), "threads", "1");
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 
     assert_value(PARSE("--max-connections", "1"), "threads", "1");
@@ -500,9 +501,9 @@ static void help_fits_a_screen_and_names_every_flag(void **state)
     for (size_t i = 0; i < SAMPLES; i++) {
         snprintf(flag, sizeof flag, "\n  --%s ", samples[i].name);
         const char *line = strstr(last.out, flag);
-        if (line == NULL)
+        if (line == NULL) {
             fail_msg("--help lacks --%s", samples[i].name);
-        if (samples[i].fallback != NULL) {
+        } else if (samples[i].fallback != NULL) {
             snprintf(flag, sizeof flag, "[%s", samples[i].fallback);
             const char *fallback = strstr(line, flag);
             assert_true(fallback != NULL && fallback < strchr(line + 1, '\n'));
