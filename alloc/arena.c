@@ -9,17 +9,19 @@
 
 #include "internal.h"
 
-#define GROWTH 4u                      /* each bump block is so many times the one before… */
-#define BUMP_BLOCK_MAX (64u * 1024u)   /* …up to this */
+#define GROWTH 4u                    /* each bump block is so many times the one before… */
+#define BUMP_BLOCK_MAX (64u * 1024u) /* …up to this */
 static_assert(MEM_LARGE + MEM_BLOCK_HEADER <= BUMP_BLOCK_MAX, "any bump request fits a bump block");
 static_assert(BUMP_BLOCK_MAX <= MEM_BLOCK_MAX, "bump blocks are of a class");
-static_assert(MEM_BLOCK_HEADER % MEM_ALIGN == 0 && MEM_LARGE % MEM_ALIGN == 0, "windows are aligned");
+static_assert(MEM_BLOCK_HEADER % MEM_ALIGN == 0 && MEM_LARGE % MEM_ALIGN == 0,
+              "windows are aligned");
 
 /* Lets the window begin at `cur` in the newest block. It stays shut while the budget refuses, also
  * after a free or a reset. */
 static void open_window(mem_context *ctx, char *cur)
 {
     char *end = mem_bump_end(ctx);
+    cur = (char *)mem_whole((uintptr_t)cur);
     if (mem_budget_refused(ctx->budget)) {
         cur = (char *)mem_align_up((uintptr_t)cur, MEM_ALIGN);
         end = cur;
@@ -72,9 +74,8 @@ static bool add_block(mem_context *ctx, size_t request)
 
 static size_t large_size(size_t request)
 {
-    size_t size = request <= SIZE_MAX - MEM_BLOCK_HEADER
-                      ? mem_block_size(MEM_BLOCK_HEADER + request)
-                      : 0;
+    size_t size =
+        request <= SIZE_MAX - MEM_BLOCK_HEADER ? mem_block_size(MEM_BLOCK_HEADER + request) : 0;
     return size ? size : MEM_IMPOSSIBLE;
 }
 
@@ -184,7 +185,7 @@ static void arena_free(mem_context *ctx, void *p, size_t size)
         return;
     }
     mem_poison(p, size);
-    if ((char *)p + size == ctx->cur)
+    if ((char *)p + mem_whole(size) == ctx->cur)
         open_window(ctx, p);
 }
 
@@ -194,7 +195,7 @@ static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new
     if (was_large && is_large)
         return resize_large(ctx, p, old_size, new_size);
     if (!was_large && !is_large) {
-        bool newest = (char *)p + old_size == ctx->cur;
+        bool newest = (char *)p + mem_whole(old_size) == ctx->cur;
         if (newest && new_size <= (size_t)(mem_bump_end(ctx) - (char *)p)) {
             mem_poison(p, old_size);
             open_window(ctx, (char *)p + new_size);

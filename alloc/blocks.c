@@ -19,7 +19,7 @@ struct mem_blocks {
     size_t retain;
     mem_block *idle_blocks[MEM_CLASSES];
     struct fresh fresh[MEM_CLASSES];
-    size_t idle, lent;     /* these and the next two: mem_count, mem_read */
+    size_t idle, lent; /* these and the next two: mem_count, mem_read */
     size_t maps, unmaps;
 };
 
@@ -59,7 +59,7 @@ void mem_blocks_delete(mem_blocks *blocks)
     if (!blocks)
         return;
     assert(blocks->lent == 0);
-    for (unsigned class = 0; class < MEM_CLASSES; class++) {
+    for (unsigned class = 0; class < MEM_CLASSES; class ++) {
         for (mem_block *block; (block = pop(blocks, class));)
             mem_depot_give(blocks->depot, block);
         struct fresh *fresh = &blocks->fresh[class];

@@ -15,15 +15,15 @@
 extern "C" {
 #endif
 
-#define MEM_BLOCK_MIN (4u * 1024u)     /* smallest class, bytes */
-#define MEM_BLOCK_MAX (1024u * 1024u)  /* largest class that is kept for reuse, bytes */
-#define MEM_BLOCK_ALIGN (64u * 1024u)  /* a block of a class is aligned to min(its size, this) */
+#define MEM_BLOCK_MIN (4u * 1024u)    /* smallest class, bytes */
+#define MEM_BLOCK_MAX (1024u * 1024u) /* largest class that is kept for reuse, bytes */
+#define MEM_BLOCK_ALIGN (64u * 1024u) /* a block of a class is aligned to min(its size, this) */
 
 /* Stands at the start of every block. */
 struct mem_block {
     mem_block *next, *prev;
-    size_t size;     /* of the whole block with this header, bytes */
-    size_t used;     /* for the owner: bytes handed out, when the block is not the newest */
+    size_t size; /* of the whole block with this header, bytes */
+    size_t used; /* for the owner: bytes handed out from it */
 };
 #define MEM_BLOCK_HEADER 64u /* payload starts here: one cache line */
 
@@ -41,10 +41,11 @@ size_t mem_depot_decay(mem_depot *depot);
 size_t mem_depot_clear(mem_depot *depot);
 
 typedef struct mem_blocks_stats {
-    size_t idle;      /* bytes lying in the depot or magazine */
-    size_t lent;      /* magazine: bytes in use by its arenas and pools */
-    uint64_t maps;    /* blocks got from the system since start */
-    uint64_t unmaps;  /* blocks given back */
+    size_t idle;     /* bytes lying in the depot or magazine */
+    size_t lent;     /* magazine: bytes in use by its arenas and pools */
+    uint64_t maps;   /* blocks got from the system since start, by this magazine; for a depot: by
+                        magazines that have ended */
+    uint64_t unmaps; /* blocks given back to the system, likewise; for a depot: also by decay */
 } mem_blocks_stats;
 mem_blocks_stats mem_depot_get_stats(mem_depot *depot);
 /* Of one magazine. Safe from any thread: figures are written by the owner, read relaxed. */

@@ -27,8 +27,8 @@ static bool charge_total(mem_total *total, size_t bytes)
         if (!fits(total->limit, used, bytes))
             return false;
     } while (bytes != MEM_IMPOSSIBLE &&
-             !__atomic_compare_exchange_n(&total->used, &used, used + bytes, true,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+             !__atomic_compare_exchange_n(&total->used, &used, used + bytes, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
     return true;
 }
 

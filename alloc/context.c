@@ -12,8 +12,7 @@ __thread mem_context *mem_current_context;
 
 /* ---- The tree -------------------------------------------------------------------------------- */
 
-void mem_context_init(mem_context *ctx, mem_context *parent, const char *name,
-                      const mem_kind *kind)
+void mem_context_init(mem_context *ctx, mem_context *parent, const char *name, const mem_kind *kind)
 {
     *ctx = (mem_context){.kind = kind, .parent = parent, .name = name, .embedded = true};
     if (!parent)

@@ -106,7 +106,7 @@ static size_t unmap_oldest(mem_depot *depot, struct shelf *shelf, size_t count)
 size_t mem_depot_decay(mem_depot *depot)
 {
     size_t unmapped = 0;
-    for (unsigned class = 0; class < MEM_CLASSES; class++) {
+    for (unsigned class = 0; class < MEM_CLASSES; class ++) {
         struct shelf *shelf = &depot->shelves[class];
         lock(depot);
         size_t unused = shelf->low;
@@ -122,7 +122,7 @@ size_t mem_depot_decay(mem_depot *depot)
 size_t mem_depot_clear(mem_depot *depot)
 {
     size_t unmapped = 0;
-    for (unsigned class = 0; class < MEM_CLASSES; class++)
+    for (unsigned class = 0; class < MEM_CLASSES; class ++)
         unmapped += unmap_oldest(depot, &depot->shelves[class], SIZE_MAX);
     return unmapped;
 }

@@ -56,6 +56,12 @@ static inline uintptr_t mem_align_up(uintptr_t at, size_t align)
     return (at + (align - 1)) & ~(uintptr_t)(align - 1);
 }
 
+/* What `size` takes of a bump block. */
+static inline size_t mem_whole(size_t size)
+{
+    return mem_align_up(size, MEM_GRAIN);
+}
+
 /* The list of blocks that are freed one by one, newest first. */
 static inline void mem_list_push(mem_block **list, mem_block *block)
 {
@@ -99,7 +105,8 @@ static inline bool mem_budget_refused(const mem_budget *budget)
 /* ---- Blocks ------------------------------------------------------------------------------------ */
 
 #define MEM_CLASSES 9 /* 4 KiB << 0 … 4 KiB << 8 = 1 MiB */
-static_assert(MEM_BLOCK_MIN << (MEM_CLASSES - 1) == MEM_BLOCK_MAX, "the classes end at the maximum");
+static_assert(MEM_BLOCK_MIN << (MEM_CLASSES - 1) == MEM_BLOCK_MAX,
+              "the classes end at the maximum");
 static_assert(sizeof(mem_block) <= MEM_BLOCK_HEADER, "the payload begins behind the header");
 
 /* `size` is a block's, as mem_block_size gives it, and at most MEM_BLOCK_MAX. */

@@ -33,6 +33,7 @@ extern "C" {
 #endif
 
 #define MEM_ALIGN 16            /* alignment of mem_alloc, in bytes; the largest supported */
+#define MEM_GRAIN 8             /* the bump pointer moves by multiples of so many bytes */
 #define MEM_LARGE (16u * 1024u) /* requests above this many bytes get a block of their own */
 
 typedef struct mem_context mem_context;
@@ -59,7 +60,8 @@ typedef struct mem_total {
 } mem_total;
 
 /* What a context and its children may hold together, in bytes of blocks (arena) or of allocations
- * (heap). Owned by one thread. */
+ * with their headers (heap). A first block is not charged: it is there in any case. Owned by one
+ * thread. */
 struct mem_budget {
     size_t limit;        /* bytes; 0: none */
     size_t used;         /* bytes charged now */
@@ -83,10 +85,10 @@ typedef struct mem_callback {
 typedef struct mem_stats {
     const char *kind; /* "arena" or "heap" */
     const char *name;
-    size_t total;        /* held: blocks and large blocks (arena), allocations with headers (heap) */
-    size_t used;         /* of that, handed out since the last reset */
-    size_t peak;         /* highest `used` seen at a reset or by this call */
-    size_t blocks;       /* count of bump blocks */
+    size_t total;  /* held: blocks and large blocks (arena), allocations with headers (heap) */
+    size_t used;   /* handed out since the last reset, also from an inline first block */
+    size_t peak;   /* highest `used` seen at a reset or by this call */
+    size_t blocks; /* count of bump blocks, without an inline first block */
     size_t large_blocks; /* count of allocations with a block of their own */
     uint64_t resets;     /* count */
     uint64_t refusals;   /* count */
@@ -95,20 +97,20 @@ typedef struct mem_stats {
 /* Public only so that mem_alloc can be inlined and contexts embedded: use the functions. The bump
  * window comes first. A heap keeps cur == end, so it always takes the slow path. */
 struct mem_context {
-    char *cur; /* next free byte of the window */
+    char *cur; /* next free byte of the window, MEM_GRAIN-aligned */
     char *end; /* its end, MEM_ALIGN-aligned */
     const mem_kind *kind;
     mem_blocks *source; /* arena: where blocks come from; not owned */
     mem_budget *budget; /* NULL: unlimited; inherited from the parent */
     mem_block *block;   /* arena: bump blocks, newest first */
-    mem_block *large;   /* arena: large blocks; heap: every allocation */
+    mem_block *large;   /* arena: large blocks; heap: every allocation, newest first */
     char *first;        /* arena: the inline first block, or NULL; owned by the caller */
     size_t first_size;
     size_t next_size; /* arena: size of the next bump block */
     mem_callback *callbacks;
     mem_context *parent, *child, *prev, *next; /* tree; child: the newest */
     const char *name;                          /* static string */
-    size_t closed_used;                        /* bytes used in blocks other than the newest */
+    size_t closed_used;                        /* bytes used outside the newest bump block */
     size_t held, peak;
     size_t blocks, large_blocks;
     uint64_t resets, refusals;
@@ -156,10 +158,16 @@ void *mem_alloc_slow(mem_context *ctx, size_t size, size_t align);
  * reset. Size 0 counts as 1. NULL: refused (see mem_refusal). */
 static inline void *mem_alloc_aligned(mem_context *ctx, size_t size, size_t align)
 {
-    uintptr_t at = ((uintptr_t)ctx->cur + (align - 1)) & ~(uintptr_t)(align - 1);
-    /* `end` is MEM_ALIGN-aligned, so `at` never passes it; size - 1 sends 0 to the slow path. */
-    if (!MEM_ASAN && size - 1 < (uintptr_t)ctx->end - at) {
-        ctx->cur = (char *)(at + size);
+    uintptr_t at = (uintptr_t)ctx->cur; /* a multiple of MEM_GRAIN */
+    if (align > MEM_GRAIN)
+        at = (at + (MEM_ALIGN - 1)) & ~(uintptr_t)(MEM_ALIGN - 1);
+    size_t whole = (size + (MEM_GRAIN - 1)) & ~(size_t)(MEM_GRAIN - 1);
+    /* `end` is MEM_ALIGN-aligned, so `at` never passes it; size 0, and one so large that `whole`
+     * wrapped to 0, become SIZE_MAX here and go to the slow path. */
+    if (!MEM_ASAN && whole - 1 < (uintptr_t)ctx->end - at) {
+        if (at == 0)
+            __builtin_unreachable(); /* spares the caller a test for NULL */
+        ctx->cur = (char *)(at + whole);
         return (void *)at;
     }
     return mem_alloc_slow(ctx, size, align);
@@ -175,8 +183,8 @@ void *mem_alloc_array(mem_context *ctx, size_t count, size_t size);
 
 /* Makes the allocation `p` of `old_size` bytes (as last asked for; p NULL: a new one) `new_size`
  * bytes, in place where possible: the newest allocation of an arena, and a large block within its
- * capacity, do not move. Alignment MEM_ALIGN; contents kept up to the smaller size. NULL: refused,
- * and `p` is still valid. */
+ * capacity, do not move. What moves is aligned to MEM_ALIGN. Contents are kept up to the smaller
+ * size. NULL: refused, and `p` is still valid. */
 void *mem_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size);
 
 /* Gives one allocation of `size` bytes (as last asked for) back early: a large block and a heap

@@ -1,14 +1,17 @@
 /* The pool: cells of one size in slabs of 64 KiB. A slab is aligned to its size, so the address of
- * a cell tells its slab; the free list runs through the free cells of each slab. Owned by one
- * thread. */
+ * a cell tells its slab; the free list runs through the free cells of each slab. Before that, the
+ * cells given back last wait on a short stack, so that taking and giving in turn touches no slab.
+ * Owned by one thread. */
 #include "pool.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
 #define SLAB MEM_BLOCK_ALIGN
 #define CELL_MAX (32u * 1024u)
+#define RECENT 32u
 
 struct cell {
     struct cell *next;
@@ -18,17 +21,19 @@ struct cell {
 struct slab {
     mem_block block;   /* next, prev: in the list of slabs with a free cell */
     struct cell *free; /* cells given back */
-    uint32_t fresh;    /* offset of the first cell that was never used: RSS follows use */
-    uint32_t live;     /* cells in use */
+    uint32_t fresh;    /* offset of the first cell that was never used: memory follows use */
+    uint32_t taken;    /* cells that are live or wait on the stack */
 };
 static_assert(sizeof(struct slab) <= MEM_BLOCK_HEADER, "cells begin behind the header");
 
 struct mem_pool {
     mem_blocks *source;
-    mem_block *open;  /* slabs with a free cell; the newest first */
-    size_t cell;
-    size_t empty;     /* slabs without a live cell: 0 or 1 */
+    mem_block *open; /* slabs with a free cell, the newest first */
+    size_t cell, per_slab;
+    size_t empty;       /* slabs of which no cell is taken: 0 or 1 */
     size_t live, slabs; /* mem_count, mem_read */
+    size_t recent_count;
+    void *recent[RECENT]; /* a stack; its cells are taken from their slabs, but not live */
 };
 
 mem_pool *mem_pool_create(mem_blocks *source, size_t cell_size)
@@ -39,15 +44,83 @@ mem_pool *mem_pool_create(mem_blocks *source, size_t cell_size)
     if (pool) {
         pool->source = source;
         pool->cell = mem_align_up(cell_size, sizeof(struct cell));
+        pool->per_slab = (SLAB - MEM_BLOCK_HEADER) / pool->cell;
     }
     return pool;
+}
+
+/* ---- Slabs ----------------------------------------------------------------------------------- */
+
+static struct slab *slab_of(const void *cell)
+{
+    return (struct slab *)((uintptr_t)cell & ~(uintptr_t)(SLAB - 1));
+}
+
+static struct slab *add_slab(mem_pool *pool)
+{
+    mem_block *block = mem_blocks_take(pool->source, SLAB);
+    if (!block)
+        return NULL;
+    struct slab *slab = (struct slab *)block;
+    slab->free = NULL;
+    slab->fresh = MEM_BLOCK_HEADER;
+    slab->taken = 0;
+    mem_list_push(&pool->open, block);
+    mem_count(&pool->slabs, 1);
+    pool->empty++;
+    mem_poison((char *)slab + MEM_BLOCK_HEADER, SLAB - MEM_BLOCK_HEADER);
+    return slab;
 }
 
 static void give_slab(mem_pool *pool, struct slab *slab)
 {
     mem_list_remove(&pool->open, &slab->block);
     mem_count(&pool->slabs, (size_t)-1);
+    pool->empty--;
     mem_blocks_give(pool->source, &slab->block);
+}
+
+static __attribute__((noinline)) void *take_from_slab(mem_pool *pool)
+{
+    struct slab *slab = (struct slab *)pool->open;
+    if (!slab && !(slab = add_slab(pool)))
+        return NULL;
+    struct cell *cell = slab->free;
+    if (cell) {
+        mem_unpoison(cell, sizeof *cell);
+        slab->free = cell->next;
+    } else {
+        cell = (struct cell *)((char *)slab + slab->fresh);
+        slab->fresh += (uint32_t)pool->cell;
+    }
+    if (slab->taken++ == 0)
+        pool->empty--;
+    if (slab->taken == pool->per_slab)
+        mem_list_remove(&pool->open, &slab->block);
+    return cell;
+}
+
+static void give_to_slab(mem_pool *pool, void *p)
+{
+    struct slab *slab = slab_of(p);
+    struct cell *cell = p;
+    if (slab->taken == pool->per_slab)
+        mem_list_push(&pool->open, &slab->block);
+    mem_unpoison(cell, sizeof *cell);
+    cell->next = slab->free;
+    mem_poison(cell, sizeof *cell);
+    slab->free = cell;
+    if (--slab->taken == 0 && ++pool->empty > 1)
+        give_slab(pool, slab);
+}
+
+/* The `count` oldest of the stack. */
+static __attribute__((noinline)) void give_recent(mem_pool *pool, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        give_to_slab(pool, pool->recent[i]);
+    pool->recent_count -= count;
+    memmove(pool->recent, pool->recent + count, pool->recent_count * sizeof *pool->recent);
 }
 
 void mem_pool_delete(mem_pool *pool)
@@ -60,65 +133,42 @@ void mem_pool_delete(mem_pool *pool)
     free(pool);
 }
 
-static bool is_full(const mem_pool *pool, const struct slab *slab)
-{
-    return !slab->free && slab->fresh + pool->cell > SLAB;
-}
-
-static struct slab *add_slab(mem_pool *pool)
-{
-    mem_block *block = mem_blocks_take(pool->source, SLAB);
-    if (!block)
-        return NULL;
-    struct slab *slab = (struct slab *)block;
-    slab->free = NULL;
-    slab->fresh = MEM_BLOCK_HEADER;
-    slab->live = 0;
-    mem_list_push(&pool->open, block);
-    mem_count(&pool->slabs, 1);
-    pool->empty++;
-    mem_poison((char *)slab + MEM_BLOCK_HEADER, SLAB - MEM_BLOCK_HEADER);
-    return slab;
-}
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 void *mem_pool_take(mem_pool *pool)
 {
-    struct slab *slab = (struct slab *)pool->open;
-    if (!slab && !(slab = add_slab(pool)))
-        return NULL;
-    struct cell *cell = slab->free;
+    void *cell = pool->recent_count ? pool->recent[--pool->recent_count] : take_from_slab(pool);
     if (cell) {
-        mem_unpoison(cell, pool->cell);
-        slab->free = cell->next;
-    } else {
-        cell = (struct cell *)((char *)slab + slab->fresh);
-        slab->fresh += (uint32_t)pool->cell;
+        mem_count(&pool->live, 1);
         mem_unpoison(cell, pool->cell);
     }
-    if (slab->live++ == 0)
-        pool->empty--;
-    if (is_full(pool, slab))
-        mem_list_remove(&pool->open, &slab->block);
-    mem_count(&pool->live, 1);
     return cell;
 }
 
-void mem_pool_give(mem_pool *pool, void *p)
+/* For assertions: whether `cell` can be given back, as far as that is cheap to tell. */
+static __attribute__((unused)) bool is_taken(const mem_pool *pool, const void *cell)
 {
-    struct slab *slab = (struct slab *)((uintptr_t)p & ~(uintptr_t)(SLAB - 1));
-    struct cell *cell = p;
-    assert(slab->live > 0 && cell != slab->free);
-    assert(((uintptr_t)p - (uintptr_t)slab - MEM_BLOCK_HEADER) % pool->cell == 0);
-    if (is_full(pool, slab))
-        mem_list_push(&pool->open, &slab->block);
-    cell->next = slab->free;
-    slab->free = cell;
+    const struct slab *slab = slab_of(cell);
+    size_t offset = (size_t)((const char *)cell - (const char *)slab);
+    for (size_t i = 0; i < pool->recent_count; i++) {
+        if (pool->recent[i] == cell)
+            return false;
+    }
+    return slab->taken > 0 && slab->free != cell && offset < slab->fresh &&
+           (offset - MEM_BLOCK_HEADER) % pool->cell == 0;
+}
+
+void mem_pool_give(mem_pool *pool, void *cell)
+{
+    assert(is_taken(pool, cell));
     mem_poison(cell, pool->cell);
     mem_count(&pool->live, (size_t)-1);
-    if (--slab->live == 0 && pool->empty++ > 0) {
-        pool->empty--;
-        give_slab(pool, slab);
-    }
+    if (pool->recent_count == RECENT)
+        give_recent(pool, RECENT / 2);
+    pool->recent[pool->recent_count++] = cell;
+    /* Less than half full, the pool is shrinking: a cell on the stack must not hold its slab. */
+    if (pool->live < pool->slabs * pool->per_slab / 2)
+        give_recent(pool, pool->recent_count);
 }
 
 mem_pool_stats mem_pool_get_stats(const mem_pool *pool)
