@@ -48,8 +48,7 @@ static void wide_multiply(wide *n, uint32_t by)
     assert(carry == 0);
 }
 
-/* Returns the remainder. */
-static uint32_t wide_divide(wide *n, uint32_t by)
+static void wide_divide(wide *n, uint32_t by)
 {
     uint64_t rest = 0;
     for (int i = LIMBS - 1; i >= 0; i--) {
@@ -57,7 +56,6 @@ static uint32_t wide_divide(wide *n, uint32_t by)
         n->limb[i] = (uint32_t)(rest / by);
         rest %= by;
     }
-    return (uint32_t)rest;
 }
 
 /* The 64 bits below bit `top` (exclusive; counted from the lowest); zeros below the lowest. */
@@ -174,58 +172,46 @@ static decimal shortest(uint64_t c, int q, bool lower_is_closer)
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
+static char *put(char *at, const char *text, int size)
+{
+    memcpy(at, text, (size_t)size);
+    return at + size;
+}
+
 static char *put_zeros(char *at, int count)
 {
     memset(at, '0', (size_t)count);
     return at + count;
 }
 
-/* The digits with a point after the first `before` of them. */
-static char *put_pointed(char *at, const char *digits, int count, int before)
-{
-    memcpy(at, digits, (size_t)before);
-    at += before;
-    *at++ = '.';
-    memcpy(at, digits + before, (size_t)(count - before));
-    return at + count - before;
-}
-
-static char *put_exponent(char *at, int exponent)
-{
-    *at++ = 'e';
-    *at++ = exponent < 0 ? '-' : '+';
-    return digits_print(at, (uint64_t)(exponent < 0 ? -exponent : exponent));
-}
-
 static char *put_decimal(char *at, decimal d)
 {
     char digits[DIGITS_MAX];
     int count = (int)(digits_print(digits, d.digits) - digits);
-    int before = count + d.exponent; /* digits before the point, if there are any */
+    int before = count + d.exponent; /* places of the first digit before the point */
 
     if (before > 21 || before <= -6) {
-        if (count > 1)
-            at = put_pointed(at, digits, count, 1);
-        else
-            *at++ = digits[0];
-        return put_exponent(at, before - 1);
+        int exponent = before - 1;
+        *at++ = digits[0];
+        if (count > 1) {
+            *at++ = '.';
+            at = put(at, digits + 1, count - 1);
+        }
+        *at++ = 'e';
+        *at++ = exponent < 0 ? '-' : '+';
+        return digits_print(at, (uint64_t)(exponent < 0 ? -exponent : exponent));
     }
     if (before <= 0) {
-        *at++ = '0';
-        *at++ = '.';
-        at = put_zeros(at, -before);
-        before = 0;
-    } else if (before < count) {
-        return put_pointed(at, digits, count, before);
+        at = put_zeros(put(at, "0.", 2), -before);
+        return put(at, digits, count);
     }
-    memcpy(at, digits, (size_t)count);
-    at += count;
-    if (before >= count) {
-        at = put_zeros(at, before - count);
+    if (before < count) {
+        at = put(at, digits, before);
         *at++ = '.';
-        *at++ = '0';
+        return put(at, digits + before, count - before);
     }
-    return at;
+    at = put_zeros(put(at, digits, count), before - count);
+    return put(at, ".0", 2);
 }
 
 size_t json_real_print(double value, char out[JSON_REAL_MAX])
@@ -245,8 +231,7 @@ size_t json_real_print(double value, char out[JSON_REAL_MAX])
     } else if (fraction > 0) {
         at = put_decimal(at, shortest(fraction, 1 - EXPONENT_BIAS, false));
     } else {
-        memcpy(at, "0.0", 3);
-        at += 3;
+        at = put(at, "0.0", 3);
     }
     return (size_t)(at - out);
 }

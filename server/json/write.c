@@ -118,13 +118,36 @@ static inline uint64_t needs_escape(uint64_t word)
            EACH_BYTE(0x80);
 }
 
-/* `text` must be UTF-8. Before each step there is room for what is left and STRING_SLACK. */
-static char *put_string(json_writer *w, char *at, const char *text, size_t size)
+/* Copies `size` bytes, less than WORD, in two pieces that may overlap, so that it costs no loop.
+ * false: one of them needs an escape. */
+static inline bool put_short(char *at, const char *text, size_t size)
 {
-    at = room(w, at, size + STRING_SLACK);
-    if (!at)
-        return NULL;
-    *at++ = '"';
+    if (size >= 4) {
+        uint32_t head, tail;
+        memcpy(&head, text, sizeof head);
+        memcpy(&tail, text + size - sizeof tail, sizeof tail);
+        memcpy(at, &head, sizeof head);
+        memcpy(at + size - sizeof tail, &tail, sizeof tail);
+        return !needs_escape(head | (uint64_t)tail << 32);
+    }
+    if (size >= 2) {
+        uint16_t head, tail;
+        memcpy(&head, text, sizeof head);
+        memcpy(&tail, text + size - sizeof tail, sizeof tail);
+        memcpy(at, &head, sizeof head);
+        memcpy(at + size - sizeof tail, &tail, sizeof tail);
+        return !needs_escape(head | (uint32_t)tail << 16 | EACH_BYTE(0x20) << 32);
+    }
+    if (size == 1)
+        *at = *text;
+    return size == 0 || !escapes[(unsigned char)*text];
+}
+
+/* The rest of a string from its first escape on, and the closing quote. Before each step there is
+ * room for what is left and STRING_SLACK. */
+static __attribute__((noinline)) char *put_rest(json_writer *w, char *at, const char *text,
+                                                size_t size)
+{
     for (; size >= WORD; text += WORD, size -= WORD) {
         uint64_t word;
         memcpy(&word, text, WORD);
@@ -137,20 +160,40 @@ static char *put_string(json_writer *w, char *at, const char *text, size_t size)
         if (!at)
             return NULL;
     }
-    if (size >= WORD / 2) { /* two halves that overlap, unless a byte needs an escape */
-        uint32_t head, tail;
-        memcpy(&head, text, sizeof head);
-        memcpy(&tail, text + size - sizeof tail, sizeof tail);
-        if (!needs_escape(head | (uint64_t)tail << 32)) {
-            memcpy(at, &head, sizeof head);
-            memcpy(at + size - sizeof tail, &tail, sizeof tail);
-            at += size;
-            size = 0;
-        }
-    }
     at = put_escaped(at, text, size);
     *at++ = '"';
     return at;
+}
+
+/* `text` must be UTF-8. Its last word is looked at together with bytes before it that have been
+ * copied already: fewer branches on the length, which is what a short string costs. */
+static char *put_string(json_writer *w, char *at, const char *text, size_t size)
+{
+    at = room(w, at, size + STRING_SLACK);
+    if (!at)
+        return NULL;
+    *at++ = '"';
+    if (size < WORD) {
+        if (!put_short(at, text, size))
+            return put_rest(w, at, text, size);
+        at[size] = '"';
+        return at + size + 1;
+    }
+    const char *last = text + size - WORD;
+    char *last_at = at + size - WORD;
+    uint64_t word;
+    for (; text < last; text += WORD, at += WORD) {
+        memcpy(&word, text, WORD);
+        if (needs_escape(word))
+            return put_rest(w, at, text, (size_t)(last + WORD - text));
+        memcpy(at, &word, WORD);
+    }
+    memcpy(&word, last, WORD);
+    if (needs_escape(word))
+        return put_rest(w, last_at, last, WORD);
+    memcpy(last_at, &word, WORD);
+    last_at[WORD] = '"';
+    return last_at + WORD + 1;
 }
 
 /* ---- Trees ----------------------------------------------------------------------------------- */

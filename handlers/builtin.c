@@ -1,0 +1,24 @@
+/* The route table of the built-in API. */
+#include "builtin.h"
+
+const slate_route builtin_routes[] = {
+    {.path = "/json",
+     .on[SLATE_GET] = basic_json,
+     .summary = "Says hello in JSON, written without a tree."},
+    {.path = "/plaintext",
+     .on[SLATE_GET] = basic_plaintext,
+     .summary = "Says hello in plain text, from constant memory."},
+    {.path = "/echo",
+     .on[SLATE_POST] = echo,
+     .consumes = "application/json",
+     .summary = "Parses the body and writes it back; with Prefer: return=minimal only checks it."},
+    {.path = "/transform/patch",
+     .on[SLATE_POST] = transform_patch,
+     .consumes = "application/json",
+     .summary = "Applies a JSON Patch (RFC 6902) to a document."},
+    {.path = "/transform/merge",
+     .on[SLATE_POST] = transform_merge,
+     .consumes = "application/json",
+     .summary = "Applies a JSON Merge Patch (RFC 7396) to a document."},
+    {.path = NULL},
+};

@@ -1,0 +1,16 @@
+/* The built-in API: its route table and the handlers in it. */
+#ifndef SLATE_BUILTIN_H
+#define SLATE_BUILTIN_H
+
+#include "../server/slate.h"
+
+extern const slate_route builtin_routes[]; /* ended by a path of NULL */
+
+/* basic.c: TechEmpower's two smallest answers. */
+slate_handler basic_json, basic_plaintext;
+/* echo.c: the body, parsed and written again. */
+slate_handler echo;
+/* transform.c: {"doc": …, "patch": …}, answered with the changed document. */
+slate_handler transform_patch, transform_merge;
+
+#endif

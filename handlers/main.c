@@ -1,0 +1,7 @@
+/* The program: the server with the built-in API. */
+#include "builtin.h"
+
+int main(int argc, char **argv)
+{
+    return slate_main(argc, argv, builtin_routes);
+}
