@@ -54,6 +54,19 @@ static mem_block *pop(mem_blocks *blocks, unsigned class)
     return block;
 }
 
+/* Beyond the retain limit: to the depot, or, if it is too large to lie there, to the system. */
+static void part_with(mem_blocks *blocks, mem_block *block)
+{
+    if (block->size <= MEM_BLOCK_SHARED) {
+        mem_poison((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER);
+        mem_depot_give(blocks->depot, block);
+        return;
+    }
+    mem_unpoison(block, block->size);
+    (void)mem_unmap(block, block->size);
+    mem_count(&blocks->unmaps, 1);
+}
+
 void mem_blocks_delete(mem_blocks *blocks)
 {
     if (!blocks)
@@ -61,7 +74,7 @@ void mem_blocks_delete(mem_blocks *blocks)
     assert(blocks->lent == 0);
     for (unsigned class = 0; class < MEM_CLASSES; class ++) {
         for (mem_block *block; (block = pop(blocks, class));)
-            mem_depot_give(blocks->depot, block);
+            part_with(blocks, block);
         struct fresh *fresh = &blocks->fresh[class];
         if (fresh->next != fresh->end)
             (void)mem_unmap(fresh->next, (size_t)(fresh->end - fresh->next));
@@ -120,16 +133,11 @@ void mem_blocks_give(mem_blocks *blocks, mem_block *block)
 {
     size_t size = block->size;
     mem_count(&blocks->lent, -size);
-    if (size > MEM_BLOCK_MAX) {
-        (void)mem_unmap(block, size);
-        mem_count(&blocks->unmaps, 1);
+    if (size > MEM_BLOCK_MAX || size > blocks->retain || blocks->idle > blocks->retain - size) {
+        part_with(blocks, block);
         return;
     }
     mem_poison((char *)block + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER);
-    if (size > blocks->retain || blocks->idle > blocks->retain - size) {
-        mem_depot_give(blocks->depot, block);
-        return;
-    }
     unsigned class = mem_class(size);
     block->next = blocks->idle_blocks[class];
     blocks->idle_blocks[class] = block;

@@ -3,9 +3,11 @@
  * Blocks are mapped (never malloc'd: an arena on top of malloc inherits malloc's retention), in
  * size classes of powers of two from 4 KiB to 1 MiB; larger ones are mapped to measure. A *magazine*
  * (mem_blocks) belongs to one thread: last in, first out, so that the next request gets the block
- * that is still hot in cache. What it holds above its retain limit goes to the *depot*, which all
+ * that is still hot in cache. What is above its retain limit goes to the *depot*, which all
  * magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what lay
- * unused for a whole period, with no traffic needed. */
+ * unused for a whole period, with no traffic needed. Blocks above MEM_BLOCK_SHARED go to the system
+ * instead: a large block that is used again is resident as far as its largest user went, and under
+ * a spike that is more than the page faults are worth. */
 #ifndef MEM_BLOCKS_H
 #define MEM_BLOCKS_H
 
@@ -17,6 +19,7 @@ extern "C" {
 
 #define MEM_BLOCK_MIN (4u * 1024u)    /* smallest class, bytes */
 #define MEM_BLOCK_MAX (1024u * 1024u) /* largest class that is kept for reuse, bytes */
+#define MEM_BLOCK_SHARED (64u * 1024u) /* largest class that the depot keeps */
 #define MEM_BLOCK_ALIGN (64u * 1024u) /* a block of a class is aligned to min(its size, this) */
 
 /* Stands at the start of every block. */

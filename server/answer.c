@@ -145,11 +145,27 @@ json_writer *slate_writer(slate_request *req, size_t expected)
     return &req->writer;
 }
 
+#define SPARE_KEPT 512u /* bytes that are not worth a call */
+
+/* What was reserved and not needed is given back: the answer may wait for a slow reader. */
+static void trim_answer(json_writer *w)
+{
+    size_t spare = w->capacity - w->length;
+    if (spare <= w->capacity / 8 || spare < SPARE_KEPT)
+        return;
+    char *text = mem_resize(w->ctx, w->text, w->capacity, w->length);
+    if (text) {
+        w->text = text;
+        w->capacity = w->length;
+    }
+}
+
 static slate_result answer_written(slate_request *req, int status, const char *media_type)
 {
-    const json_writer *w = &req->writer;
+    json_writer *w = &req->writer;
     switch (w->failed) {
     case JSON_WRITE_OK:
+        trim_answer(w);
         return slate_answer_bytes(req, status, media_type, w->text, w->length);
     case JSON_WRITE_MEMORY: /* the budget is marked: a ready-made answer is sent */
         return SLATE_ANSWERED;
