@@ -55,14 +55,14 @@ class Bench:
         path.unlink(missing_ok=True)
         return str(path)
 
-    def body_file(self, scenario):
-        """The scenario's body as a file, or None."""
-        if not scenario.request.body:
-            return None
+    def body_files(self, scenario):
+        """The scenario's bodies as files."""
         if scenario.name not in self._bodies:
-            path = self.scratch(f"{scenario.name}.json")
-            Path(path).write_bytes(scenario.request.body)
-            self._bodies[scenario.name] = path
+            paths = [self.scratch(f"{scenario.name}-{i}.json")
+                     for i in range(len(scenario.request.bodies))]
+            for path, body in zip(paths, scenario.request.bodies):
+                Path(path).write_bytes(body)
+            self._bodies[scenario.name] = paths
         return self._bodies[scenario.name]
 
     def start_server(self, arm, scenario, **more_env):
@@ -76,19 +76,16 @@ class Bench:
     def check_answer(self, server, arm, scenario):
         """One real request: the answer has to be the right JSON, on a connection that is kept."""
         request = scenario.request
-        status, headers, body = server.ask(request.method, arm.path or request.path, request.body)
+        path, body = arm.path or request.path, request.bodies[0] if request.bodies else b""
+        status, headers, answer = server.ask(request.method, path, body)
         if status != 200 or headers.get("Connection", "keep-alive").lower() == "close":
-            raise ServerError(f"{arm.name}: {request.path} answered {status}, "
+            raise ServerError(f"{arm.name}: {path} answered {status}, "
                               f"Connection: {headers.get('Connection')}")
-        key = scenario.name, body
+        key = scenario.name, answer
         if key not in self._checked:
-            try:
-                self._checked[key] = json.loads(body) == request.answer
-            except ValueError:
-                self._checked[key] = False
+            self._checked[key] = _is_json(answer, request.answers[0])
         if not self._checked[key]:
-            raise ServerError(f"{arm.name}: {request.path} gave a wrong answer: {body[:200]!r}")
-        return len(body)
+            raise ServerError(f"{arm.name}: {path} gave a wrong answer: {answer[:200]!r}")
 
     def probe_handover(self):
         """Nanoseconds to hand a cache line from the one processor to the other, or None."""
@@ -97,3 +94,10 @@ class Bench:
         said = subprocess.run([self.build / "loadtest/handover", str(self.server_cpu),
                                str(self.client_cpu)], capture_output=True, check=False)
         return float(said.stdout) if said.returncode == 0 else None
+
+
+def _is_json(text, value):
+    try:
+        return json.loads(text) == value
+    except ValueError:
+        return False

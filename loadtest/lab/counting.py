@@ -42,40 +42,40 @@ class Counting:
 
     def _count(self, server, counters):
         def read():
+            time.sleep(0.05)  # for the end of the last request
             with open(counters, "rb") as f:
                 return struct.unpack(f"={len(COUNTERS)}Q", f.read())
-        self._send(server, WARM_UP)
-        before = read()
-        self._send(server, COUNTED)
-        return {name: (b - a) / COUNTED for name, a, b in zip(COUNTERS, before, read())}
-
-    def _send(self, server, times):
-        """On one connection, or on one each where the scenario's own requests come so."""
-        request = self.scenario.request
-        a_connection_each = self.scenario.load.client == "swarm" and self.scenario.load.requests == 1
         connection = http.client.HTTPConnection(*server.address, timeout=30)
-        headers = {"Content-Type": "application/json"} if request.body else {}
+        self._send(connection, WARM_UP)
+        before = read()
+        self._send(connection, COUNTED)
+        after = read()
+        connection.close()
+        return {name: (b - a) / COUNTED for name, a, b in zip(COUNTERS, before, after)}
+
+    def _send(self, connection, times):
+        """On one connection, or on one each where the scenario's own requests come so."""
+        request, load = self.scenario.request, self.scenario.load
+        body = request.bodies[0] if request.bodies else None
+        headers = {"Content-Type": "application/json"} if body else {}
         for _ in range(times):
-            connection.request(request.method, self.arm.path or request.path,
-                               body=request.body or None, headers=headers)
+            connection.request(request.method, self.arm.path or request.path, body, headers)
             answer = connection.getresponse()
             if answer.status != 200 or not answer.read():
                 raise ServerError(f"{self.arm.name}: answered {answer.status} while counting")
-            if a_connection_each:
+            if load.client == "swarm" and load.requests == 1:
                 connection.close()  # the next request connects again
-        connection.close()
-        time.sleep(0.05)  # the end of the last request and connection is counted too
 
     def _portrait(self, server):
         """What the memory was made of under load: one dict per look."""
         out = self.bench.scratch("portrait")
         request, load = self.scenario.request, self.scenario.load
-        path, body = self.arm.path or request.path, self.bench.body_file(self.scenario)
+        path, bodies = self.arm.path or request.path, self.bench.body_files(self.scenario)
         start, looks = time.monotonic(), []
         if load.client == "wrk":
-            client = wrk.start(server.address, path, request, load, LOAD_SECONDS, out, body)
+            client = wrk.start(server.address, path, request, load, LOAD_SECONDS, out, bodies)
         else:
-            client = swarm.start(server.address, path, request, load, out, body)
+            client = swarm.start(server.address, path, request, load, out, bodies)
         while client.poll() is None:
             if not os.path.exists(out):  # still under load
                 _, anonymous = proc.resident(server.pid)

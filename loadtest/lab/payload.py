@@ -15,8 +15,12 @@ class PayloadError(Exception):
 class Request:
     method: str
     path: str
-    body: bytes  # empty: none
-    answer: object  # the JSON value that the server has to answer with
+    bodies: list  # of bytes; empty: requests without a body
+    answers: list  # the JSON value that the server has to answer with; one for each body, or one
+
+    def body_bytes(self):
+        """The mean length of a body."""
+        return sum(map(len, self.bodies)) / len(self.bodies) if self.bodies else 0
 
 
 def merge_patch(target, patch):
@@ -34,34 +38,38 @@ def merge_patch(target, patch):
 
 def build(spec):
     """From a scenario's [request]. A body is a document as it is on disk, or the first records of it
-    that make `at_least` so many bytes, or the records `by` one of their members and a `patch`."""
-    body, answer = b"", None
-    if "body" in spec:
-        body, answer = _body(**{"from_": spec["body"]["from"]} |
-                             {k: v for k, v in spec["body"].items() if k != "from"})
-    if "answer" in spec:
-        answer = json.loads(spec["answer"])
-    return Request(spec["method"], spec["path"], body, answer)
+    that make `at_least` so many bytes (a list: one body for each), or the records `by` one of their
+    members with a `patch`."""
+    if "body" not in spec:
+        return Request(spec["method"], spec["path"], [], [json.loads(spec["answer"])])
+    known = {"from", "at_least", "by", "patch"}
+    if set(spec["body"]) - known:
+        raise PayloadError(f"a body knows {', '.join(sorted(known))}")
+    text, document = _published(spec["body"]["from"])
+    if "patch" in spec["body"]:
+        bodies = [_merge_body(document, spec["body"]["by"], json.loads(spec["body"]["patch"]))]
+    elif "at_least" in spec["body"]:
+        sizes = spec["body"]["at_least"]
+        bodies = [_first_records(document, size) for size in sizes]
+    else:
+        bodies = [(text, document)]
+    return Request(spec["method"], spec["path"], [body for body, _ in bodies],
+                   [answer for _, answer in bodies])
 
 
-def _body(from_, at_least=None, by=None, patch=None):
+def _published(name):
     try:
-        text = (DOCUMENTS / from_).read_bytes()
+        text = (DOCUMENTS / name).read_bytes()
     except OSError as error:
         raise PayloadError(f"{error.strerror}: {error.filename} (Debian package iso-codes)") from error
-    document = json.loads(text)
-    if at_least is not None:
-        text = _first_records(document, at_least)
-        document = json.loads(text)
-    if by is not None:
-        (records,) = document.values()
-        document = {record[by]: record for record in records}
-    if patch is not None:
-        change = json.loads(patch)
-        whole = {"doc": document, "patch": change}
-        compact = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
-        return compact.encode(), merge_patch(document, change)
-    return text, document
+    return text, json.loads(text)
+
+
+def _merge_body(document, by, patch):
+    (records,) = document.values()
+    document = {record[by]: record for record in records}
+    text = json.dumps({"doc": document, "patch": patch}, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(), merge_patch(document, patch)
 
 
 def _first_records(document, at_least):
@@ -73,7 +81,7 @@ def _first_records(document, at_least):
             few = middle + 1
         else:
             many = middle
-    return _as_published({name: records[:few]})
+    return _as_published({name: records[:few]}), {name: records[:few]}
 
 
 def _as_published(document):

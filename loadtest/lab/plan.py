@@ -7,9 +7,9 @@ import random
 from .arm import ARENA, MALLOC, STATIC, YARDSTICK
 
 
-def block(rng, first_pair, pairs, number, others):
+def block(rng, first_pair, pairs, number, others, arms=(MALLOC, ARENA)):
     """[(arm, pair or None), ...] of one block with `pairs` (1 or 2) pairs."""
-    order = rng.choice(([MALLOC, ARENA], [ARENA, MALLOC]))
+    order = rng.choice((list(arms), list(reversed(arms))))
     halves = [[(arm, first_pair) for arm in order]]
     if pairs == 2:
         halves.append([(arm, first_pair + 1) for arm in reversed(order)])

@@ -64,10 +64,10 @@ class Slot:
     def _start_client(self, out):
         request, load = self.scenario.request, self.scenario.load
         path = self.arm.path or request.path
-        body = self.bench.body_file(self.scenario)
+        bodies = self.bench.body_files(self.scenario)
         if self._by_wrk():
-            return wrk.start(self.server.address, path, request, load, load.seconds, out, body)
-        return swarm.start(self.server.address, path, request, load, out, body)
+            return wrk.start(self.server.address, path, request, load, load.seconds, out, bodies)
+        return swarm.start(self.server.address, path, request, load, out, bodies)
 
     def _measure(self):
         pid, out = self.server.pid, self.bench.scratch("client")

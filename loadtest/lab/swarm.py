@@ -1,5 +1,6 @@
 """A client for what wrk cannot do: many connections that are open together, each with a fixed number
-of requests. Every answer has to be the same bytes as the first. One thread, one selector.
+of requests, bodies in turn. Every answer to a body has to be the same bytes as the first to it. One
+thread, one selector.
 
 As a program it takes a JSON object in argv[1] and leaves a JSON file, as wrk does."""
 
@@ -17,9 +18,9 @@ CONNECTS_AT_ONCE = 256  # well below the backlog of a listening socket
 PATIENCE = 30  # seconds without any event: the rest is lost
 
 
-def start(address, path, request, load, out, body_path):
+def start(address, path, request, load, out, body_paths):
     """Returns the process. The file `out` appears when the last answer has come."""
-    spec = {"address": address, "method": request.method, "path": path, "body": body_path,
+    spec = {"address": address, "method": request.method, "path": path, "bodies": body_paths,
             "connections": load.connections, "requests": load.requests, "out": out}
     return subprocess.Popen([sys.executable, "-m", "lab.swarm", json.dumps(spec)],
                             cwd=Path(__file__).resolve().parent.parent,
@@ -37,9 +38,10 @@ def read(out, connections):
 class Connection:
     """One connection: sends the request, reads the answer, as often as it should."""
 
-    def __init__(self, swarm):
+    def __init__(self, swarm, number):
         self.swarm = swarm
         self.left = swarm.spec["requests"]
+        self.which = number % len(swarm.requests)  # of the swarm's requests
         self.sent = 0
         self.received = bytearray()
         self.needed = None  # length of the whole answer, once its head is here
@@ -53,8 +55,9 @@ class Connection:
     def write(self):
         if self.started is None:
             self.started = time.perf_counter_ns()
-        self.sent += self.socket.send(memoryview(self.swarm.request)[self.sent:])
-        return self.sent == len(self.swarm.request)
+        request = self.swarm.requests[self.which]
+        self.sent += self.socket.send(memoryview(request)[self.sent:])
+        return self.sent == len(request)
 
     def read(self):
         """True when the answer is whole."""
@@ -71,8 +74,9 @@ class Connection:
 
     def next(self):
         """The answer is whole: counts it, makes ready for another. False: that was the last."""
-        self.swarm.count(self.received, time.perf_counter_ns() - self.started)
+        self.swarm.count(self.which, self.received, time.perf_counter_ns() - self.started)
         self.left -= 1
+        self.which = (self.which + 1) % len(self.swarm.requests)
         self.sent, self.needed, self.started = 0, None, None
         self.received = bytearray()
         return self.left > 0
@@ -89,24 +93,26 @@ def _content_length(head):
 class Swarm:
     def __init__(self, spec):
         self.spec = spec
-        body = Path(spec["body"]).read_bytes() if spec["body"] else b""
-        head = (f"{spec['method']} {spec['path']} HTTP/1.1\r\n"
-                f"Host: {spec['address'][0]}:{spec['address'][1]}\r\n")
-        if body:
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        self.request = head.encode() + b"\r\n" + body
-        self.first_body = None
+        self.requests = [self._request(Path(path).read_bytes()) for path in spec["bodies"]]
+        if not self.requests:
+            self.requests = [self._request(b"")]
+        self.first_answers = {}
         self.latencies = []
         self.errors = self.non_2xx = self.different = 0
 
-    def count(self, answer, nanoseconds):
+    def _request(self, body):
+        head = (f"{self.spec['method']} {self.spec['path']} HTTP/1.1\r\n"
+                f"Host: {self.spec['address'][0]}:{self.spec['address'][1]}\r\n")
+        if body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        return head.encode() + b"\r\n" + body
+
+    def count(self, which, answer, nanoseconds):
         self.latencies.append(nanoseconds // 1000)
         if not answer.startswith(b"HTTP/1.1 2"):
             self.non_2xx += 1
         body = bytes(answer[answer.find(b"\r\n\r\n") + 4:])
-        if self.first_body is None:
-            self.first_body = body
-        self.different += body != self.first_body
+        self.different += body != self.first_answers.setdefault(which, body)
 
     def run(self):
         with selectors.EpollSelector() as selector:
@@ -114,7 +120,7 @@ class Swarm:
             start = time.perf_counter()
             while to_make or open_:
                 while to_make and connecting < CONNECTS_AT_ONCE:
-                    connection = Connection(self)
+                    connection = Connection(self, len(all_of_them))
                     all_of_them.append(connection)
                     selector.register(connection.socket, selectors.EVENT_WRITE, connection)
                     to_make, connecting, open_ = to_make - 1, connecting + 1, open_ + 1

@@ -13,9 +13,9 @@ SCRIPT = Path(__file__).resolve().parent.parent / "wrk" / "steady.lua"
 TIMEOUT = 4  # seconds; wrk holds 8 bytes for each of its microseconds
 
 
-def start(address, path, request, load, seconds, out, body_path):
+def start(address, path, request, load, seconds, out, body_paths):
     """Returns the process. The file `out` appears when the load has ended."""
-    env = dict(os.environ, LAB_METHOD=request.method, LAB_BODY=body_path or "", LAB_OUT=out)
+    env = dict(os.environ, LAB_METHOD=request.method, LAB_BODY="".join(body_paths), LAB_OUT=out)
     return subprocess.Popen(
         ["wrk", "-t1", f"-c{load.connections}", f"-d{math.ceil(seconds)}s", f"--timeout={TIMEOUT}s",
          "-s", str(SCRIPT), f"http://{address[0]}:{address[1]}{path}"],
@@ -35,7 +35,7 @@ def read(out, connections):
     result = {"requests": said["requests"], "seconds": said["duration_us"] / 1e6,
               "connections": connections, "non_2xx": errors["status"],
               "errors": sum(errors[k] for k in ("connect", "read", "write", "timeout")),
-              "wrk": said["corrected"], "raw": None, "corrected": None}
+              "wrk": said["corrected"], "raw": None, "corrected": None, "unrecorded": 0}
     if said["histogram"]:
         interval = histogram.wrk_interval(said["duration_us"], said["requests"], connections)
         result["corrected"] = [tuple(pair) for pair in said["histogram"]]

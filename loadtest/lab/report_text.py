@@ -1,0 +1,108 @@
+"""The report for a terminal: one line per metric, in the manner of benchstat. A loss is printed as
+wide as a win."""
+
+from . import metrics, summary
+
+SIGNS = {"better": "better", "worse": "WORSE", "equivalent": "~", "inconclusive": "?",
+         "client-bound": "client-bound"}
+COLOURS = {"better": "32", "worse": "31", "equivalent": "0", "inconclusive": "33", "client-bound": "33"}
+
+
+def _paint(text, verdict, colour):
+    return f"\x1b[{COLOURS[verdict]}m{text}\x1b[0m" if colour and verdict else text
+
+
+def ratio_text(ratio):
+    if ratio is None:
+        return "–"
+    if ratio["confidence"] == 0:  # one figure each: counted, not sampled
+        return f"{_factor(ratio['median'])}"
+    return f"{_factor(ratio['median'])} [{_factor(ratio['lo'])}, {_factor(ratio['hi'])}]"
+
+
+def _factor(value):
+    return f"{value:.1f}" if value >= 10 else f"{value:.3f}" if value >= 0.01 else f"{value:.1g}"
+
+
+def confidence_text(ratios):
+    """The pairs and the confidence that they allow, in words."""
+    sampled = [r for r in ratios.values() if r["confidence"] > 0]
+    if not sampled:
+        return "no pairs"
+    n = max(r["n"] for r in sampled)
+    sure = max(r["confidence"] for r in sampled if r["n"] == n)
+    weak = "" if sure >= 0.95 else ", below the usual 95 %: more pairs say more"
+    return f"{n} pairs, intervals {100 * sure:.1f} % sure{weak}"
+
+
+def scenario(item, colour):
+    lines = [f"{item['name']}: {item['about']}",
+             f"  expected: {item['expected']}; found: {item['outcome']}. {item['why']}"]
+    rows = [("", "malloc", "arena", "arena / malloc", "", "plain", "malloc / plain")]
+    verdicts = [None]
+    for metric in metrics.ALL:
+        values = [item["arms"].get(arm, {}).get(metric.name) for arm in ("malloc", "arena", "plain")]
+        if values[0] is None and values[1] is None:
+            continue
+        ratio = item["ratio"].get(metric.name)
+        verdict = ratio["verdict"] if ratio else None
+        primary = " *" if metric.name in item["primary"] else ""
+        rows.append((metric.label + primary, metrics.number(values[0], metric.unit),
+                     metrics.number(values[1], metric.unit), ratio_text(ratio),
+                     SIGNS.get(verdict, ""), metrics.number(values[2], metric.unit),
+                     ratio_text(item["ratio_plain"].get(metric.name))))
+        verdicts.append(verdict)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row, verdict in zip(rows, verdicts):
+        cells = [row[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(row[1:4], widths[1:4])]
+        cells.append(_paint(row[4].ljust(widths[4]), verdict, colour))
+        cells += [c.rjust(w) for c, w in zip(row[5:], widths[5:])]
+        lines.append("  " + "  ".join(cells).rstrip())
+    note = confidence_text(item["ratio"])
+    if item["ratio_plain"]:
+        note += "; against plain " + confidence_text(item["ratio_plain"])
+    static = item.get("ratio_static", {}).get("user_us_per_request")
+    if static:
+        note += f"; user CPU of arena / a static answer {ratio_text(static)}"
+    lines.append(f"  {note}")
+    lines += [f"  INVALID {said}" for said in invalid(item)]
+    if item["noisy"]:
+        lines.append(f"  {item['noisy']} of {len(item['slots'])} slots ran while the machine was noisy")
+    return lines
+
+
+def invalid(item):
+    """Why each slot that was not used was not."""
+    for slot in item["slots"]:
+        if not slot["valid"]:
+            why = "; ".join(f"{g['name']}: {g['said']}" for g in slot["gates"] if not g["passed"])
+            pair = "" if slot["pair"] is None else f", pair {slot['pair'] + 1}"
+            yield f"{slot['arm']}{pair}{' (second run)' if slot['repeat'] else ''}: {why}"
+
+
+def losses(report):
+    return [f"{item['name']}, {metrics.BY_NAME[name].label}: {ratio_text(item['ratio'][name])}"
+            for item, name in summary.tally(report)["worse"]]
+
+
+def headline(report):
+    found = summary.tally(report)
+    parts = [f"{len(found[v])} {v}" for v in summary.VERDICTS if found[v]]
+    return f"arena against malloc, {sum(map(len, found.values()))} comparisons: {', '.join(parts)}"
+
+
+def render(report, colour=False):
+    env = report["environment"]
+    lines = [f"slate {env['revision'] or ''} on {env['cpu']}, {env['processors']} processors, "
+             f"Linux {env['kernel']}, {env['libc']}, {env['wrk']}",
+             f"seed {report['seed']}, {report['pairs']} pairs, {report['seconds']:.0f} s", ""]
+    lines += [f"WARNING: {said}" for said in env["warnings"]]
+    for item in report["scenarios"]:
+        lines += scenario(item, colour) + [""]
+    lines.append(headline(report))
+    lines += [f"  worse: {said}" for said in losses(report)]
+    lines.append("~ within 2 % (times) or 5 % and 256 KiB (memory); ? the interval allows both; "
+                 "* decided on before the run")
+    return "\n".join(lines) + "\n"
+
+

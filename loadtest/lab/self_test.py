@@ -1,0 +1,91 @@
+"""Is the lab to be believed? Two questions, each with an answer that is known:
+
+A/A: the same program in both arms. A verdict of better or worse would be false.
+Injected: one arm of the yardstick burns a known share more CPU per request. The lab has to say
+worse, and by how much."""
+
+import random
+import sys
+from dataclasses import replace
+
+from . import metrics, plan, scenario, stats
+from .arm import MALLOC, YARDSTICK
+from .bench import Bench
+from .gates import verdict
+from .slot import Slot
+
+METRICS = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
+INJECTED = 0.05  # of what a request costs
+TOLERANCE = 0.02  # on the size that is found
+
+
+def run(build, pairs, seed):
+    """Prints what it finds; the exit status."""
+    rng = random.Random(seed)
+    with Bench(build) as bench:
+        echo = scenario.load("echo")
+        same = (replace(MALLOC, name="malloc-a"), replace(MALLOC, name="malloc-b"))
+        ok = _same(_pairs(bench, echo, same, pairs, rng))
+        burn = _cost_ns(bench, echo) * INJECTED
+        slow = replace(YARDSTICK, name="plain-slow", flags=("--burn", str(round(burn))))
+        ok &= _slower(_pairs(bench, echo, (YARDSTICK, slow), pairs, rng))
+    print("the lab " + ("passes" if ok else "FAILS") + f" its self-test (seed {seed}, {pairs} pairs)")
+    return 0 if ok else 1
+
+
+def _slot(bench, item, arm):
+    slot = Slot(bench, replace(item, idle=[0.1, 1]), arm, {})
+    print(f"  {arm.name} ...", file=sys.stderr)
+    slot.run()
+    while not slot.ready():
+        bench.watches.pause(0.05)
+    slot.finish()
+    valid, gates = verdict(slot.gates)
+    if not valid:
+        print(f"  invalid: {[g for g in gates if not g['passed']]}", file=sys.stderr)
+    return slot.metrics if valid else None
+
+
+def _pairs(bench, item, arms, pairs, rng):
+    """[(second arm's metrics, first arm's metrics), ...], in the order that compare uses."""
+    result = []
+    for block in range((pairs + 1) // 2):
+        found = {}
+        for arm, pair in plan.block(rng, 2 * block, min(2, pairs - 2 * block), block, [], arms):
+            found.setdefault(pair, {})[arm.name] = _slot(bench, item, arm)
+        result += [(f[arms[1].name], f[arms[0].name]) for f in found.values() if None not in f.values()]
+    return result
+
+
+def _compare(pairs, name):
+    metric = metrics.BY_NAME[name]
+    return stats.compare([(a[name], b[name]) for a, b in pairs], metric.margin)
+
+
+def _cost_ns(bench, item):
+    costs = [_slot(bench, item, YARDSTICK) for _ in range(2)]
+    return min(cost["cpu_us_per_request"] for cost in costs if cost) * 1000
+
+
+def _same(pairs):
+    ok = True
+    for name in METRICS:
+        ratio = _compare(pairs, name)
+        wrong = ratio is None or ratio["verdict"] in ("better", "worse")
+        ok &= not wrong
+        _say("A/A", name, ratio, "a difference where there is none" if wrong else "no difference claimed")
+    return ok
+
+
+def _slower(pairs):
+    ratio = _compare(pairs, METRICS[0])
+    seen = (ratio is not None and ratio["verdict"] == "worse" and
+            abs(ratio["median"] - 1 - INJECTED) <= TOLERANCE)
+    _say("injected", METRICS[0], ratio, f"{INJECTED:.0%} more " + ("found" if seen else "NOT found"))
+    return seen
+
+
+def _say(test, name, ratio, words):
+    figures = "no valid pairs" if ratio is None else (
+        f"{ratio['median']:.3f} [{ratio['lo']:.3f}, {ratio['hi']:.3f}] {ratio['verdict']}")
+    print(f"{test}: {name} {figures}: {words}")
