@@ -129,7 +129,7 @@ static mem_block *remap_large(mem_context *ctx, mem_block *block, size_t size)
 {
     size_t old_size = block->size;
     size_t more = size > old_size ? size - old_size : 0;
-    if (!mem_budget_charge(ctx->budget, more))
+    if (more && !mem_budget_charge(ctx->budget, more))
         return NULL;
     mem_block *moved = mem_blocks_resize(ctx->source, block, size);
     if (!moved) {

@@ -44,11 +44,11 @@ mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain)
     return blocks;
 }
 
-static mem_block *pop(mem_blocks *blocks, unsigned class)
+static mem_block *pop(mem_blocks *blocks, unsigned rank)
 {
-    mem_block *block = blocks->idle_blocks[class];
+    mem_block *block = blocks->idle_blocks[rank];
     if (block) {
-        blocks->idle_blocks[class] = block->next;
+        blocks->idle_blocks[rank] = block->next;
         mem_count(&blocks->idle, -block->size);
     }
     return block;
@@ -62,7 +62,6 @@ static void part_with(mem_blocks *blocks, mem_block *block)
         mem_depot_give(blocks->depot, block);
         return;
     }
-    mem_unpoison(block, block->size);
     (void)mem_unmap(block, block->size);
     mem_count(&blocks->unmaps, 1);
 }
@@ -72,10 +71,10 @@ void mem_blocks_delete(mem_blocks *blocks)
     if (!blocks)
         return;
     assert(blocks->lent == 0);
-    for (unsigned class = 0; class < MEM_CLASSES; class ++) {
-        for (mem_block *block; (block = pop(blocks, class));)
+    for (unsigned rank = 0; rank < MEM_CLASSES; rank++) {
+        for (mem_block *block; (block = pop(blocks, rank));)
             part_with(blocks, block);
-        struct fresh *fresh = &blocks->fresh[class];
+        struct fresh *fresh = &blocks->fresh[rank];
         if (fresh->next != fresh->end)
             (void)mem_unmap(fresh->next, (size_t)(fresh->end - fresh->next));
     }
@@ -85,9 +84,9 @@ void mem_blocks_delete(mem_blocks *blocks)
 
 /* A block of a class that was never used. A batch of them is one mapping, so that the system is
  * not called for each; each is unmapped for itself. */
-static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned class)
+static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned rank)
 {
-    struct fresh *fresh = &blocks->fresh[class];
+    struct fresh *fresh = &blocks->fresh[rank];
     if (fresh->next == fresh->end) {
         char *batch = mem_map(BATCH, size < MEM_BLOCK_ALIGN ? size : MEM_BLOCK_ALIGN);
         if (!batch)
@@ -101,11 +100,11 @@ static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned class)
 
 static mem_block *take_of_class(mem_blocks *blocks, size_t size)
 {
-    unsigned class = mem_class(size);
-    mem_block *block = pop(blocks, class);
+    unsigned rank = mem_class(size);
+    mem_block *block = pop(blocks, rank);
     if (!block)
-        block = mem_depot_take(blocks->depot, class);
-    if (!block && (block = take_fresh(blocks, size, class)))
+        block = mem_depot_take(blocks->depot, rank);
+    if (!block && (block = take_fresh(blocks, size, rank)))
         mem_count(&blocks->maps, 1);
     if (block)
         mem_unpoison(block, size);
@@ -138,9 +137,9 @@ void mem_blocks_give(mem_blocks *blocks, mem_block *block)
         return;
     }
     mem_poison((char *)block + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER);
-    unsigned class = mem_class(size);
-    block->next = blocks->idle_blocks[class];
-    blocks->idle_blocks[class] = block;
+    unsigned rank = mem_class(size);
+    block->next = blocks->idle_blocks[rank];
+    blocks->idle_blocks[rank] = block;
     mem_count(&blocks->idle, size);
 }
 

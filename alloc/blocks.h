@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-#define MEM_BLOCK_MIN (4u * 1024u)    /* smallest class, bytes */
-#define MEM_BLOCK_MAX (1024u * 1024u) /* largest class that is kept for reuse, bytes */
+#define MEM_BLOCK_MIN (4u * 1024u)     /* smallest class, bytes */
+#define MEM_BLOCK_MAX (1024u * 1024u)  /* largest class that is kept for reuse, bytes */
 #define MEM_BLOCK_SHARED (64u * 1024u) /* largest class that the depot keeps */
-#define MEM_BLOCK_ALIGN (64u * 1024u) /* a block of a class is aligned to min(its size, this) */
+#define MEM_BLOCK_ALIGN (64u * 1024u)  /* a block of a class is aligned to min(its size, this) */
 
 /* Stands at the start of every block. */
 struct mem_block {

@@ -72,9 +72,9 @@ static void unlink_block(mem_depot *depot, struct shelf *shelf, mem_block *block
         shelf->low = shelf->count;
 }
 
-mem_block *mem_depot_take(mem_depot *depot, unsigned class)
+mem_block *mem_depot_take(mem_depot *depot, unsigned rank)
 {
-    struct shelf *shelf = &depot->shelves[class];
+    struct shelf *shelf = &depot->shelves[rank];
     lock(depot);
     mem_block *block = shelf->newest;
     if (block)
@@ -106,8 +106,8 @@ static size_t unmap_oldest(mem_depot *depot, struct shelf *shelf, size_t count)
 size_t mem_depot_decay(mem_depot *depot)
 {
     size_t unmapped = 0;
-    for (unsigned class = 0; class < MEM_CLASSES; class ++) {
-        struct shelf *shelf = &depot->shelves[class];
+    for (unsigned rank = 0; rank < MEM_CLASSES; rank++) {
+        struct shelf *shelf = &depot->shelves[rank];
         lock(depot);
         size_t unused = shelf->low;
         unlock(depot);
@@ -122,8 +122,8 @@ size_t mem_depot_decay(mem_depot *depot)
 size_t mem_depot_clear(mem_depot *depot)
 {
     size_t unmapped = 0;
-    for (unsigned class = 0; class < MEM_CLASSES; class ++)
-        unmapped += unmap_oldest(depot, &depot->shelves[class], SIZE_MAX);
+    for (unsigned rank = 0; rank < MEM_CLASSES; rank++)
+        unmapped += unmap_oldest(depot, &depot->shelves[rank], SIZE_MAX);
     return unmapped;
 }
 

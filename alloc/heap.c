@@ -57,7 +57,7 @@ static void *heap_resize(mem_context *ctx, void *p, size_t old_request, size_t r
     mem_block *block = header_of(p, old_request);
     size_t old_size = block->size, size = whole_size(request);
     size_t more = size > old_size ? size - old_size : 0;
-    if (!mem_budget_charge(ctx->budget, size == MEM_IMPOSSIBLE ? size : more))
+    if (more && !mem_budget_charge(ctx->budget, size == MEM_IMPOSSIBLE ? size : more))
         return mem_refuse(ctx);
     mem_block *moved = realloc(block, size);
     if (!moved) {

@@ -121,7 +121,7 @@ mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size);
 
 /* The depot's side. `block` is idle: all but its header is poisoned. */
 void mem_depot_give(mem_depot *depot, mem_block *block);
-mem_block *mem_depot_take(mem_depot *depot, unsigned class); /* NULL: the depot has none */
+mem_block *mem_depot_take(mem_depot *depot, unsigned rank); /* NULL: the depot has none */
 void mem_depot_add_counts(mem_depot *depot, uint64_t maps, uint64_t unmaps);
 
 /* Pages of the system, of sizes that are multiples of the page. */

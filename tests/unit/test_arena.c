@@ -1,0 +1,313 @@
+/* The arena: how it grows, what it gives back early, what it keeps over a reset, and that it hands
+ * out nothing else's memory. */
+#include "mem_fixture.h"
+
+#include "../../alloc/internal.h"
+
+static size_t held(struct fixture *f)
+{
+    return mem_total_held(f->ctx) - MEM_BLOCK_MIN; /* without the context's own block */
+}
+
+static void blocks_grow_to_64_kib(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t expected[] = {4, 20, 84, 148, 212};
+    size_t before = 0;
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        while (held(f) == before)
+            assert_non_null(mem_alloc(f->ctx, 100));
+        before = held(f);
+        assert_int_equal(before, expected[i] * KIB);
+        assert_int_equal(mem_get_stats(f->ctx).blocks, i + 2);
+    }
+    mem_reset(f->ctx);
+    assert_int_equal(held(f), 0);
+    assert_int_equal(mem_get_stats(f->ctx).blocks, 1);
+    while (held(f) == 0)
+        assert_non_null(mem_alloc(f->ctx, 100));
+    assert_int_equal(held(f), 4 * KIB); /* growth starts over */
+}
+
+static void request_larger_than_the_next_block_gets_one_that_fits(void **state)
+{
+    struct fixture *f = *state;
+    char *p = mem_alloc(f->ctx, MEM_LARGE);
+    assert_non_null(p);
+    memset(p, 1, MEM_LARGE);
+    assert_int_equal(held(f), 32 * KIB);
+    assert_int_equal(mem_get_stats(f->ctx).large_blocks, 0);
+}
+
+static void size_alone_makes_an_allocation_large(void **state)
+{
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[100 * KIB];
+    mem_context ctx;
+    mem_arena_init(&ctx, NULL, "wide", f->blocks, first, sizeof first);
+    char *bumped = mem_alloc(&ctx, MEM_LARGE);
+    assert_ptr_equal(bumped, first);
+    assert_int_equal(mem_total_held(&ctx), 0);
+    char *large = mem_alloc(&ctx, MEM_LARGE + 1); /* would fit the first block */
+    assert_non_null(large);
+    assert_int_equal(mem_get_stats(&ctx).large_blocks, 1);
+    mem_free(&ctx, large, MEM_LARGE + 1);
+    for (size_t size = 1; size <= MEM_LARGE; size *= 2) { /* all of the first block serves */
+        char *p = mem_alloc(&ctx, size);
+        assert_true(p > bumped && p + size <= first + sizeof first);
+    }
+    assert_int_equal(mem_total_held(&ctx), 0);
+    mem_delete(&ctx);
+}
+
+static void large_block_returns_at_once(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t sizes[] = {MEM_LARGE + 1, 100 * KIB, MIB - MEM_BLOCK_HEADER, MIB, 5 * MIB};
+    enum { N = sizeof sizes / sizeof *sizes };
+    char *p[N];
+    for (int i = 0; i < N; i++) {
+        size_t before = held(f);
+        p[i] = mem_alloc(f->ctx, sizes[i]);
+        assert_non_null(p[i]);
+        memset(p[i], i, sizes[i]);
+        assert_int_equal(held(f) - before, mem_block_size(sizes[i] + MEM_BLOCK_HEADER));
+    }
+    static const int order[N] = {2, 0, 4, 3, 1}; /* middle, ends */
+    for (int i = 0; i < N; i++) {
+        size_t before = held(f), size = sizes[order[i]];
+        assert_true(is_filled(p[order[i]], size, (unsigned char)order[i]));
+        mem_free(f->ctx, p[order[i]], size);
+        assert_int_equal(before - held(f), mem_block_size(size + MEM_BLOCK_HEADER));
+        assert_int_equal(mem_get_stats(f->ctx).large_blocks, N - 1 - i);
+    }
+    assert_int_equal(held(f), 0);
+    assert_int_equal(mem_get_stats(f->ctx).used, 0);
+}
+
+static void newest_grows_in_place(void **state)
+{
+    struct fixture *f = *state;
+    assert_non_null(mem_alloc(f->ctx, MEM_LARGE)); /* a 32 KiB block; then one of 64 */
+    char *p = mem_alloc(f->ctx, MEM_LARGE);
+    assert_non_null(p);
+    mem_free(f->ctx, p, MEM_LARGE);
+    p = mem_alloc(f->ctx, 1);
+    for (size_t size = 1; size < MEM_LARGE; size += 1000) {
+        assert_ptr_equal(
+            mem_resize(f->ctx, p, size, size + 1000 < MEM_LARGE ? size + 1000 : MEM_LARGE), p);
+        memset(p, 3, size);
+    }
+    char *moved = mem_resize(f->ctx, p, MEM_LARGE, MEM_LARGE + 1); /* now it is large */
+    assert_ptr_not_equal(moved, p);
+    assert_int_equal(mem_get_stats(f->ctx).large_blocks, 1);
+    assert_ptr_equal(mem_alloc(f->ctx, 8), p); /* its old place is free again */
+    char *back = mem_resize(f->ctx, moved, MEM_LARGE + 1, 100);
+    assert_true(is_filled(back, 100, 3));
+    assert_int_equal(mem_get_stats(f->ctx).large_blocks, 0);
+}
+
+static void newest_shrinks_and_frees_in_place(void **state)
+{
+    struct fixture *f = *state;
+    char *a = mem_alloc(f->ctx, 96);
+    char *b = mem_alloc(f->ctx, 1000);
+    size_t used = mem_get_stats(f->ctx).used;
+    assert_ptr_equal(mem_resize(f->ctx, b, 1000, 10), b);
+    assert_int_equal(mem_get_stats(f->ctx).used, used - 1000 + 16);
+    char *c = mem_alloc(f->ctx, 50);
+    assert_true(c < b + 1000);
+    mem_free(f->ctx, c, 50);
+    mem_free(f->ctx, b, 10);
+    mem_free(f->ctx, a, 96);
+    assert_int_equal(mem_get_stats(f->ctx).used, 0);
+    assert_ptr_equal(mem_alloc(f->ctx, 100), a);
+}
+
+static void other_than_the_newest_waits_for_the_reset(void **state)
+{
+    struct fixture *f = *state;
+    char *a = mem_alloc(f->ctx, 100);
+    char *b = mem_alloc(f->ctx, 100);
+    memset(b, 2, 100);
+    mem_free(f->ctx, a, 100);
+    assert_ptr_not_equal(mem_alloc(f->ctx, 100), a);
+    assert_ptr_equal(mem_resize(f->ctx, b, 100, 40), b);
+    char *grown = mem_resize(f->ctx, b, 40, 60);
+    assert_ptr_not_equal(grown, b);
+    assert_true(is_filled(grown, 40, 2));
+}
+
+/* The end of the old allocation, rounded up, must not be taken for another's. */
+static void neighbour_is_never_the_newest(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t size = 0; size < 40; size++) {
+        char *a = mem_alloc_aligned(f->ctx, size, 1);
+        char *b = mem_alloc_aligned(f->ctx, 1, 1);
+        *b = 'b';
+        a = mem_resize(f->ctx, a, size, size + 20);
+        memset(a, 'a', size + 20);
+        assert_int_equal(*b, 'b');
+        mem_free(f->ctx, a, size + 20);
+        mem_free(f->ctx, b, 1);
+    }
+}
+
+static void large_block_grows_within_its_capacity(void **state)
+{
+    struct fixture *f = *state;
+    char *p = mem_alloc(f->ctx, 70000);
+    memset(p, 5, 70000);
+    size_t capacity = mem_block_size(70000 + MEM_BLOCK_HEADER) - MEM_BLOCK_HEADER;
+    assert_ptr_equal(mem_resize(f->ctx, p, 70000, capacity), p);
+    assert_int_equal(mem_get_stats(f->ctx).used, capacity);
+    assert_ptr_equal(mem_resize(f->ctx, p, capacity, 20000), p);
+    char *moved = mem_resize(f->ctx, p, 20000, capacity + 1);
+    assert_ptr_not_equal(moved, p);
+    assert_true(is_filled(moved, 20000, 5));
+    assert_int_equal(held(f), mem_block_size(capacity + 1 + MEM_BLOCK_HEADER));
+}
+
+static void mapping_follows_its_size_both_ways(void **state)
+{
+    struct fixture *f = *state;
+    char *other = mem_alloc(f->ctx, 2 * MIB);
+    char *p = mem_alloc(f->ctx, 2 * MIB);
+    char *third = mem_alloc(f->ctx, 30000);
+    memset(p, 6, 2 * MIB);
+    memset(other, 1, 2 * MIB);
+    memset(third, 2, 30000);
+    size_t before = held(f);
+    p = mem_resize(f->ctx, p, 2 * MIB, 40 * MIB);
+    assert_non_null(p);
+    assert_int_equal(held(f) - before, 38 * MIB);
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, mem_total_held(f->ctx));
+    assert_true(is_filled(p, 2 * MIB, 6));
+    p[40 * MIB - 1] = 1;
+    p = mem_resize(f->ctx, p, 40 * MIB, 2 * MIB);
+    assert_int_equal(held(f), before);
+    assert_true(is_filled(p, 2 * MIB, 6));
+    mem_free(f->ctx, p, 2 * MIB);
+    mem_free(f->ctx, third, 30000);
+    mem_free(f->ctx, other, 2 * MIB);
+    assert_int_equal(held(f), 0);
+}
+
+static void first_block_serves_again_after_reset(void **state)
+{
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[1003];
+    mem_context ctx;
+    mem_arena_init(&ctx, f->ctx, "inline", f->blocks, first, sizeof first);
+    for (int round = 0; round < 3; round++) {
+        assert_ptr_equal(mem_alloc(&ctx, 500), first);
+        assert_int_equal(mem_total_held(&ctx), 0);
+        if (round > 0)
+            assert_non_null(mem_alloc(&ctx, 30000)); /* with and without blocks */
+        assert_non_null(mem_alloc(&ctx, 480));
+        assert_int_equal(mem_total_held(&ctx), round > 0 ? 32 * KIB : 0);
+        mem_reset(&ctx);
+        assert_int_equal(mem_total_held(&ctx), 0);
+    }
+    mem_delete(&ctx);
+}
+
+static void first_block_smaller_than_a_grain_is_none(void **state)
+{
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[MEM_ALIGN];
+    for (size_t size = 0; size <= MEM_ALIGN; size++) {
+        mem_context ctx;
+        mem_arena_init(&ctx, NULL, "tiny", f->blocks, first, size);
+        char *p = mem_alloc(&ctx, 1);
+        assert_non_null(p);
+        assert_int_equal(p == first, size == MEM_ALIGN);
+        assert_non_null(mem_alloc(&ctx, 100));
+        mem_delete(&ctx);
+    }
+}
+
+static void own_block_is_kept_over_resets(void **state)
+{
+    struct fixture *f = *state;
+    char *p = mem_alloc(f->ctx, 1000);
+    uint64_t maps = mem_blocks_get_stats(f->blocks).maps;
+    for (int i = 0; i < 10; i++) {
+        mem_reset(f->ctx);
+        assert_ptr_equal(mem_alloc(f->ctx, 1000), p);
+    }
+    assert_int_equal(mem_total_held(f->ctx), MEM_BLOCK_MIN);
+    assert_int_equal(mem_blocks_get_stats(f->blocks).maps, maps);
+}
+
+static void next_round_gets_the_same_blocks(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t maps = 0;
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 700; i++)
+            assert_non_null(mem_alloc(f->ctx, 100));
+        assert_non_null(mem_alloc(f->ctx, 50000));
+        mem_reset(f->ctx);
+        if (round == 0)
+            maps = mem_blocks_get_stats(f->blocks).maps;
+    }
+    assert_int_equal(mem_blocks_get_stats(f->blocks).maps, maps);
+}
+
+#if MEM_ASAN
+/* What AddressSanitizer must know: memory that is not handed out is out of bounds. */
+static void unused_memory_is_poisoned(void **state)
+{
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[1024];
+    mem_context ctx;
+    mem_arena_init(&ctx, NULL, "poison", f->blocks, first, sizeof first);
+    char *inside = mem_alloc(&ctx, 100), *large = mem_alloc(&ctx, 50000);
+    char *bumped = mem_alloc(&ctx, 5000);
+    assert_ptr_equal(inside, first);
+    assert_null(__asan_region_is_poisoned(inside, 100));
+    assert_null(__asan_region_is_poisoned(large, 50000));
+    assert_null(__asan_region_is_poisoned(bumped, 5000));
+    assert_true(__asan_address_is_poisoned(inside + 100));
+    assert_true(__asan_address_is_poisoned(large + 50000));
+    assert_true(__asan_address_is_poisoned(bumped + 5000));
+    bumped = mem_resize(&ctx, bumped, 5000, 4000);
+    assert_true(__asan_address_is_poisoned(bumped + 4000));
+    bumped = mem_resize(&ctx, bumped, 4000, 4500);
+    assert_null(__asan_region_is_poisoned(bumped, 4500));
+    mem_free(&ctx, inside, 100);
+    assert_true(__asan_address_is_poisoned(inside));
+    mem_reset(&ctx);
+    assert_true(__asan_address_is_poisoned(bumped));
+    assert_true(__asan_address_is_poisoned(large));
+    assert_true(__asan_address_is_poisoned(first));
+    mem_delete(&ctx);
+    assert_null(__asan_region_is_poisoned(first, sizeof first)); /* the caller's again */
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONE(blocks_grow_to_64_kib),
+        ONE(request_larger_than_the_next_block_gets_one_that_fits),
+        ONE(size_alone_makes_an_allocation_large),
+        ONE(large_block_returns_at_once),
+        ONE(newest_grows_in_place),
+        ONE(newest_shrinks_and_frees_in_place),
+        ONE(other_than_the_newest_waits_for_the_reset),
+        ONE(neighbour_is_never_the_newest),
+        ONE(large_block_grows_within_its_capacity),
+        ONE(mapping_follows_its_size_both_ways),
+        ONE(first_block_serves_again_after_reset),
+        ONE(first_block_smaller_than_a_grain_is_none),
+        ONE(own_block_is_kept_over_resets),
+        ONE(next_round_gets_the_same_blocks),
+#if MEM_ASAN
+        ONE(unused_memory_is_poisoned),
+#endif
+    };
+    return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
+}

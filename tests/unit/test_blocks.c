@@ -1,0 +1,422 @@
+/* Blocks: sizes and alignment, what a magazine retains, what goes to the depot, how the depot
+ * decays, that the system really gets its memory back, and threads that share one depot. */
+#include "mem_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "../../alloc/internal.h"
+
+static const size_t classes[] = {4 * KIB,   8 * KIB,   16 * KIB,  32 * KIB, 64 * KIB,
+                                 128 * KIB, 256 * KIB, 512 * KIB, MIB};
+
+static size_t idle_here(struct fixture *f)
+{
+    return mem_blocks_get_stats(f->blocks).idle;
+}
+
+static size_t idle_in_depot(struct fixture *f)
+{
+    return mem_depot_get_stats(f->depot).idle;
+}
+
+static void retain(struct fixture *f, size_t bytes)
+{
+    mem_delete(f->ctx);
+    f->ctx = NULL;
+    mem_blocks_delete(f->blocks);
+    mem_depot_clear(f->depot);
+    f->blocks = mem_blocks_create(f->depot, bytes);
+    assert_non_null(f->blocks);
+}
+
+static bool is_mapped(void *p)
+{
+    unsigned char resident;
+    return mincore(p, 4096, &resident) == 0 || errno != ENOMEM;
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+static void sizes_are_classes_then_pages(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t size, whole;
+    } cases[] = {{0, 4096},
+                 {1, 4096},
+                 {4096, 4096},
+                 {4097, 8192},
+                 {65535, 65536},
+                 {65536, 65536},
+                 {65537, 131072},
+                 {MIB - 1, MIB},
+                 {MIB, MIB},
+                 {MIB + 1, MIB + 4096},
+                 {5 * MIB - 1, 5 * MIB},
+                 {SIZE_MAX, 0},
+                 {SIZE_MAX - 4096, 0},
+                 {SIZE_MAX / 2, 0},
+                 {SIZE_MAX / 2 + 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(mem_block_size(cases[i].size), cases[i].whole);
+}
+
+static void blocks_are_aligned_and_apart(void **state)
+{
+    struct fixture *f = *state;
+    enum { EACH = 20, N = 9 * EACH };
+    mem_block *taken[N];
+    for (int i = 0; i < N; i++) {
+        size_t size = classes[i % 9];
+        taken[i] = mem_blocks_take(f->blocks, size - 100);
+        assert_non_null(taken[i]);
+        assert_int_equal(taken[i]->size, size);
+        assert_int_equal((uintptr_t)taken[i] % (size < 64 * KIB ? size : 64 * KIB), 0);
+        memset((char *)taken[i] + MEM_BLOCK_HEADER, i, size - MEM_BLOCK_HEADER);
+    }
+    for (int i = 0; i < N; i++) {
+        size_t size = taken[i]->size;
+        assert_true(is_filled((char *)taken[i] + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER,
+                              (unsigned char)i));
+        mem_blocks_give(f->blocks, taken[i]);
+    }
+}
+
+static void sizes_that_cannot_be_give_null(void **state)
+{
+    struct fixture *f = *state;
+    assert_null(mem_blocks_take(f->blocks, SIZE_MAX));
+    assert_null(mem_blocks_take(f->blocks, SIZE_MAX / 2));
+    assert_null(mem_blocks_take(f->blocks, (size_t)1 << 50));
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, MEM_BLOCK_MIN); /* the context's own */
+}
+
+/* ---- The magazine ---------------------------------------------------------------------------- */
+
+static void last_in_is_first_out(void **state)
+{
+    struct fixture *f = *state;
+    mem_block *a = mem_blocks_take(f->blocks, 8192), *b = mem_blocks_take(f->blocks, 8192);
+    mem_blocks_give(f->blocks, a);
+    mem_blocks_give(f->blocks, b);
+    assert_ptr_equal(mem_blocks_take(f->blocks, 8192), b);
+    assert_ptr_equal(mem_blocks_take(f->blocks, 5000), a);
+    mem_block *other = mem_blocks_take(f->blocks, 4096);
+    mem_blocks_give(f->blocks, other);
+    mem_blocks_give(f->blocks, a);
+    mem_blocks_give(f->blocks, b);
+}
+
+static void magazine_keeps_what_fits_its_limit(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t limits[] = {0, 1, MEM_BLOCK_HEADER - 1, 4095, 4096, 12 * KIB, 100 * KIB};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        retain(f, limits[i]);
+        mem_block *taken[40];
+        for (int t = 0; t < 40; t++) {
+            taken[t] = mem_blocks_take(f->blocks, 4096);
+            assert_non_null(taken[t]);
+        }
+        for (int t = 0; t < 40; t++) {
+            mem_blocks_give(f->blocks, taken[t]);
+            assert_true(idle_here(f) <= limits[i]);
+        }
+        assert_int_equal(idle_here(f), limits[i] / 4096 * 4096);
+        assert_int_equal(idle_here(f) + idle_in_depot(f), 40 * 4096);
+    }
+}
+
+static void what_does_not_fit_the_magazine_is_shared(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 0);
+    for (int i = 0; i < 5; i++) { /* the classes that the depot keeps */
+        mem_block *block = mem_blocks_take(f->blocks, classes[i]);
+        mem_blocks_give(f->blocks, block);
+        assert_int_equal(idle_in_depot(f), classes[i]);
+        mem_blocks *other = mem_blocks_create(f->depot, 0);
+        assert_ptr_equal(mem_blocks_take(other, classes[i]), block);
+        assert_int_equal(idle_in_depot(f), 0);
+        mem_blocks_give(other, block);
+        mem_blocks_delete(other);
+        mem_depot_clear(f->depot);
+    }
+}
+
+static void large_blocks_go_to_the_system(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 0);
+    for (size_t size = 128 * KIB; size <= 8 * MIB; size *= 2) {
+        mem_block *block = mem_blocks_take(f->blocks, size);
+        uint64_t unmaps = mem_blocks_get_stats(f->blocks).unmaps;
+        mem_blocks_give(f->blocks, block);
+        assert_int_equal(idle_in_depot(f) + idle_here(f), 0);
+        assert_int_equal(mem_blocks_get_stats(f->blocks).unmaps, unmaps + 1);
+        assert_false(is_mapped(block));
+    }
+}
+
+static void ended_magazine_leaves_its_blocks_to_the_depot(void **state)
+{
+    struct fixture *f = *state;
+    mem_blocks *other = mem_blocks_create(f->depot, RETAIN);
+    mem_block *small = mem_blocks_take(other, 16 * KIB), *large = mem_blocks_take(other, 128 * KIB);
+    mem_blocks_give(other, small);
+    mem_blocks_give(other, large);
+    assert_int_equal(mem_blocks_get_stats(other).idle, 144 * KIB);
+    mem_blocks_delete(other);
+    assert_int_equal(idle_in_depot(f), 16 * KIB);
+    assert_false(is_mapped(large));
+    mem_blocks_delete(NULL);
+}
+
+static void lent_follows_resizing(void **state)
+{
+    struct fixture *f = *state;
+    size_t before = mem_blocks_get_stats(f->blocks).lent;
+    mem_block *block = mem_blocks_take(f->blocks, 3 * MIB);
+    ((char *)block)[3 * MIB - 1] = 3;
+    block = mem_blocks_resize(f->blocks, block, 100 * MIB);
+    assert_non_null(block);
+    assert_int_equal(block->size, 100 * MIB);
+    assert_int_equal(((char *)block)[3 * MIB - 1], 3);
+    assert_null(mem_blocks_resize(f->blocks, block, (size_t)1 << 50));
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before + 100 * MIB);
+    block = mem_blocks_resize(f->blocks, block, 2 * MIB);
+    assert_int_equal(block->size, 2 * MIB);
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before + 2 * MIB);
+    mem_blocks_give(f->blocks, block);
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before);
+}
+
+/* ---- Decay ----------------------------------------------------------------------------------- */
+
+#define SPIKE 512
+
+static void **take_spike(struct fixture *f, size_t size)
+{
+    void **taken = calloc(SPIKE, sizeof *taken);
+    assert_non_null(taken);
+    for (int i = 0; i < SPIKE; i++) {
+        mem_block *block = mem_blocks_take(f->blocks, size);
+        assert_non_null(block);
+        memset((char *)block + MEM_BLOCK_HEADER, 1, size - MEM_BLOCK_HEADER);
+        taken[i] = block;
+    }
+    return taken;
+}
+
+static void give_spike(struct fixture *f, void **taken)
+{
+    for (int i = 0; i < SPIKE; i++)
+        mem_blocks_give(f->blocks, taken[i]);
+}
+
+static size_t mapped_count(void **taken)
+{
+    size_t count = 0;
+    for (int i = 0; i < SPIKE; i++)
+        count += is_mapped(taken[i]);
+    return count;
+}
+
+static void two_idle_periods_return_everything(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 0);
+    void **taken = take_spike(f, 64 * KIB);
+    give_spike(f, taken);
+    assert_int_equal(idle_in_depot(f), SPIKE * 64 * KIB);
+    assert_int_equal(mem_depot_decay(f->depot), 0); /* all of it was in use during the period */
+    assert_int_equal(mapped_count(taken), SPIKE);
+    assert_int_equal(mem_depot_decay(f->depot), SPIKE * 64 * KIB);
+    assert_int_equal(idle_in_depot(f), 0);
+    assert_int_equal(mapped_count(taken), 0);
+    assert_int_equal(mem_depot_decay(f->depot), 0);
+    free(taken);
+}
+
+static void what_is_in_use_survives_decay(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 0);
+    void **taken = take_spike(f, 16 * KIB);
+    give_spike(f, taken);
+    mem_depot_decay(f->depot);
+    for (int period = 0; period < 3; period++) {
+        mem_block *now[10];
+        for (int i = 0; i < 10; i++)
+            now[i] = mem_blocks_take(f->blocks, 16 * KIB);
+        for (int i = 9; i >= 0; i--)
+            mem_blocks_give(f->blocks, now[i]);
+        /* At the low point ten were away: those ten stay, the rest goes at the first chance. */
+        size_t unmapped = mem_depot_decay(f->depot);
+        assert_int_equal(unmapped, period == 0 ? (SPIKE - 10) * 16 * KIB : 0);
+        assert_int_equal(idle_in_depot(f), 10 * 16 * KIB);
+    }
+    mem_block *newest = mem_blocks_take(f->blocks, 16 * KIB);
+    assert_ptr_equal(newest, taken[SPIKE - 1]); /* the oldest went, not the ones in use */
+    mem_blocks_give(f->blocks, newest);
+    free(taken);
+}
+
+static void clear_returns_everything_now(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 0);
+    void **taken = take_spike(f, 4 * KIB);
+    give_spike(f, taken);
+    assert_int_equal(mem_depot_clear(f->depot), SPIKE * 4 * KIB);
+    assert_int_equal(idle_in_depot(f), 0);
+    assert_int_equal(mapped_count(taken), 0);
+    assert_int_equal(mem_depot_clear(f->depot), 0);
+    free(taken);
+    mem_depot_delete(NULL);
+}
+
+/* ---- The system's own figures ---------------------------------------------------------------- */
+
+static size_t resident(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    assert_non_null(file);
+    char line[256];
+    size_t kib = 0;
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file))
+        found = sscanf(line, "Anonymous: %zu kB", &kib) == 1;
+    fclose(file);
+    assert_true(found);
+    return kib * KIB;
+}
+
+/* A sanitizer's shadow of what was touched stays; it is at most an eighth, or is dropped too. */
+static void resident_memory_comes_back(void **state)
+{
+    struct fixture *f = *state;
+    size_t before = resident();
+    for (int round = 0; round < 3; round++) {
+        enum { BYTES = 48 * MIB };
+        for (size_t got = 0; got < BYTES; got += 64) {
+            char *p = mem_alloc(f->ctx, 64);
+            assert_non_null(p);
+            memset(p, 1, 64);
+        }
+        size_t peak = resident();
+        assert_true(peak >= before + BYTES);
+        mem_reset(f->ctx);
+        mem_depot_decay(f->depot);
+        mem_depot_decay(f->depot);
+        size_t after = resident();
+        size_t allowed = MEM_ASAN ? BYTES / 8 + MIB : MIB;
+        if (after > before + allowed)
+            print_error("%zu KiB before, %zu at the peak, %zu after\n", before / KIB, peak / KIB,
+                        after / KIB);
+        assert_true(after <= before + allowed);
+    }
+}
+
+/* A block that was taken but not used is one page, however large. */
+static void untouched_memory_is_not_resident(void **state)
+{
+    struct fixture *f = *state;
+    size_t before = resident();
+    mem_block *taken[30];
+    for (int i = 0; i < 30; i++)
+        taken[i] = mem_blocks_take(f->blocks, MIB);
+    assert_true(resident() < before + MIB);
+    for (int i = 0; i < 30; i++)
+        mem_blocks_give(f->blocks, taken[i]);
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define ROUNDS 400
+
+struct worker {
+    mem_depot *depot;
+    mem_blocks *blocks;
+    unsigned char mark;
+    bool damaged;
+};
+
+static void *exchange(void *arg)
+{
+    struct worker *worker = arg;
+    mem_block *taken[16];
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = 1 + (round * 7 + worker->mark) % 16;
+        for (int i = 0; i < count; i++) {
+            size_t size = classes[(round + i) % 6];
+            taken[i] = mem_blocks_take(worker->blocks, size);
+            if (!taken[i]) {
+                worker->damaged = true;
+                return NULL;
+            }
+            memset((char *)taken[i] + MEM_BLOCK_HEADER, worker->mark, 512);
+        }
+        for (int i = 0; i < count; i++) {
+            if (!is_filled((char *)taken[i] + MEM_BLOCK_HEADER, 512, worker->mark))
+                worker->damaged = true;
+            mem_blocks_give(worker->blocks, taken[i]);
+        }
+    }
+    return NULL;
+}
+
+static void threads_exchange_through_one_depot(void **state)
+{
+    struct fixture *f = *state;
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.depot = f->depot, .mark = (unsigned char)(i + 1)};
+        workers[i].blocks = mem_blocks_create(f->depot, i % 2 ? 0 : 32 * KIB);
+        assert_non_null(workers[i].blocks);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, exchange, &workers[i]), 0);
+    for (int period = 0; period < 50; period++) { /* the housekeeper, and a reader of figures */
+        mem_depot_decay(f->depot);
+        for (int i = 0; i < THREADS; i++)
+            (void)mem_blocks_get_stats(workers[i].blocks);
+        (void)mem_depot_get_stats(f->depot);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(workers[i].damaged);
+        assert_int_equal(mem_blocks_get_stats(workers[i].blocks).lent, 0);
+        mem_blocks_delete(workers[i].blocks);
+    }
+    mem_depot_decay(f->depot);
+    mem_depot_decay(f->depot);
+    assert_int_equal(idle_in_depot(f), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONE(sizes_are_classes_then_pages),
+        ONE(blocks_are_aligned_and_apart),
+        ONE(sizes_that_cannot_be_give_null),
+        ONE(last_in_is_first_out),
+        ONE(magazine_keeps_what_fits_its_limit),
+        ONE(what_does_not_fit_the_magazine_is_shared),
+        ONE(large_blocks_go_to_the_system),
+        ONE(ended_magazine_leaves_its_blocks_to_the_depot),
+        ONE(lent_follows_resizing),
+        ONE(two_idle_periods_return_everything),
+        ONE(what_is_in_use_survives_decay),
+        ONE(clear_returns_everything_now),
+        ONE(resident_memory_comes_back),
+        ONE(untouched_memory_is_not_resident),
+        ONE(threads_exchange_through_one_depot),
+    };
+    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
+}
