@@ -44,8 +44,9 @@ def server():
 
 
 @pytest.fixture(scope="module")
-def module_server():
-    one = Server()
+def module_server(request):
+    """With default flags, or those that the module names in FLAGS."""
+    one = Server(*getattr(request.module, "FLAGS", ()))
     try:
         yield one
         one.stop()
@@ -57,7 +58,7 @@ def module_server():
 
 @pytest.fixture
 def shared(module_server):
-    """A server with default flags for tables of small requests; it must have survived each."""
+    """One server for a module's tables of small requests; it must have survived each."""
     yield module_server
     module_server.close_connections()
     module_server.check()

@@ -222,10 +222,10 @@ def test_no_continue_for_what_will_be_refused(shared):
     assert answer.status == 415
 
 
-def test_large_answers_come_whole(shared):
+def test_large_answers_come_whole(server):
     """An answer larger than the socket's buffers, to a client that reads late."""
     text = json.dumps(document(5, 900_000)).encode()
-    connection = shared.connect()
+    connection = server("--request-memory", "64M").connect()
     for _ in range(3):
         connection.start("POST", "/echo?pretty", body=text)
     for _ in range(3):

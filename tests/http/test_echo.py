@@ -83,7 +83,7 @@ ERRORS = {
     "closed by the other": (b"[1}", 400, 1, 3, 2),
     "something after the value": (b"{}\n{}", 400, 2, 1, 3),
     "NUL after the value": (b"123\0", 400, 1, 4, 3),
-    "NUL before the value": (b"\0123", 400, 1, 1, 0),
+    "NUL before the value": (b"\x00123", 400, 1, 1, 0),
     "NUL in a string": (b'"a\0b"', 400, 1, None, None),
     "byte order mark": (b"\xef\xbb\xbf[]", 400, 1, 1, 0),
     "a string without an end": (b'["abc', 400, 1, None, None),

@@ -105,7 +105,7 @@ LIBRARY = {
 def test_refused_by_the_library(shared, name):
     connection = shared.connect()
     connection.send_if_open(LIBRARY[name] + SECOND)
-    connection.sock.shutdown(1)
+    connection.finish()
     received = connection.read_to_end()
     assert b"Hello, World!" not in received, received
     assert not received or received[:9] == b"HTTP/1.1 " and received[9:10] in b"45", received
@@ -117,7 +117,7 @@ def test_an_early_end_of_the_fields_is_no_second_request(shared):
     for field in (b"X: a\rGET /plaintext HTTP/1.1", b": x", b"\0: x"):
         connection = shared.connect()
         connection.send(get(field))
-        connection.sock.shutdown(1)
+        connection.finish()
         received = connection.read_to_end()
         assert received.count(b"HTTP/1.1 ") <= 2, received
         assert b"Hello, World!\r\n" not in received

@@ -4,6 +4,7 @@ A test decides what is sent and in which segments; what comes back is read stric
 asks: a status line, fields whose names are tokens, a body framed by chunks, by Content-Length or by
 the end of the connection, and nothing after it that was not asked for.
 """
+import errno
 import json
 import re
 import socket
@@ -225,6 +226,14 @@ class Connection:
         assert rest == b"", f"more bytes than asked for: {rest[:300]!r}"
 
     # ---- Ending --------------------------------------------------------------------------------
+
+    def finish(self):
+        """Sends no more, and still reads."""
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:  # the server has reset it already
+                raise
 
     def reset(self):
         """Ends with a RST instead of a FIN: the peer sees an error at once."""
