@@ -204,12 +204,12 @@ static char *put_object(json_writer *w, char *at, const json_t *value, unsigned 
 {
     json_t *object = (json_t *)value; /* jansson's iterators take no const */
     void *member = json_object_iter(object);
+    if (depth >= w->max_depth)
+        return fail(w, JSON_WRITE_DEPTH);
     at = room(w, at, 2);
     if (!at)
         return NULL;
     *at++ = '{';
-    if (member && depth >= w->max_depth)
-        return fail(w, JSON_WRITE_DEPTH);
     while (member) {
         if (w->pretty && !(at = put_newline(w, at, depth + 1)))
             return NULL;
@@ -235,12 +235,12 @@ static char *put_object(json_writer *w, char *at, const json_t *value, unsigned 
 static char *put_array(json_writer *w, char *at, const json_t *array, unsigned depth)
 {
     size_t count = json_array_size(array);
+    if (depth >= w->max_depth)
+        return fail(w, JSON_WRITE_DEPTH);
     at = room(w, at, 2);
     if (!at)
         return NULL;
     *at++ = '[';
-    if (count && depth >= w->max_depth)
-        return fail(w, JSON_WRITE_DEPTH);
     for (size_t i = 0; i < count; i++) {
         if (w->pretty && !(at = put_newline(w, at, depth + 1)))
             return NULL;
