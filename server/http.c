@@ -486,8 +486,10 @@ void http_log(void *arg, const char *format, va_list args)
     if (!log_enabled(LOG_DEBUG))
         return;
     char line[512];
-    if (vsnprintf(line, sizeof line, format, args) > 0)
-        log_debug("libmicrohttpd: %s", line);
+    if (vsnprintf(line, sizeof line, format, args) < 0)
+        return;
+    line[strcspn(line, "\n")] = '\0';
+    log_debug("libmicrohttpd: %s", line);
 }
 
 const char *microhttpd_version(void)
