@@ -12,7 +12,7 @@
 #include "tree.h"
 
 #define SNIPPET_MAX 80  /* bytes of a pointer that are shown in a sentence */
-#define MEASURES_MAX 16 /* times that moves may have the whole document measured */
+#define MEASURES_MAX 64 /* times that moves may have the whole document measured */
 
 typedef enum { ADD, REMOVE, REPLACE, MOVE, COPY, TEST, KINDS } kind;
 
@@ -272,17 +272,19 @@ static bool apply_replace(run *r)
            no_memory(r);
 }
 
-/* To measure the value at each move would make a thousand moves of a large one expensive. At `from`,
- * it is nested no deeper than the whole document less what is above it; only when that is too much is
- * the document measured. */
-static bool check_depth_of_move(run *r)
+/* Measuring what is moved at every move would make a thousand moves of a large value expensive. It is
+ * nested no deeper than the whole document is below `from`; only if that is too much is it measured,
+ * and the document with it, for the moves that follow. */
+static bool check_depth_of_move(run *r, json_t *value)
 {
     size_t from = pointer_depth(r->now->from), to = pointer_depth(r->now->path);
-    if (to > from && r->depth + (to - from) > PATCH_DEPTH_MAX && r->measures > 0) {
+    unsigned depth = r->depth > from ? r->depth - (unsigned)from : 0;
+    if (to + depth > PATCH_DEPTH_MAX && r->measures > 0) {
         r->measures--;
         r->depth = tree_depth(pointer_get(r->holder, r->root));
+        depth = tree_depth(value);
     }
-    return check_depth(r, r->depth > from ? r->depth - (unsigned)from : 0);
+    return check_depth(r, depth);
 }
 
 static bool apply_move(run *r)
@@ -298,7 +300,7 @@ static bool apply_move(run *r)
         return fail(r->problem, PATCH_IMPOSSIBLE, r->now, "path",
                     "a value cannot be moved into itself.");
     }
-    if (!check_depth_of_move(r))
+    if (!check_depth_of_move(r, value))
         return false;
     json_incref(value);
     take_out(at);
