@@ -8,7 +8,7 @@ count c and a raw count r obey, for every value m above `expected`, c[m] = r[m] 
 the correction can be undone exactly."""
 
 # The points at which a report shows a distribution: finer towards the tail.
-LADDER = (0, 5, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 96, 97, 98, 98.5, 99, 99.25,
+LADDER = (5, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 96, 97, 98, 98.5, 99, 99.25,
           99.5, 99.75, 99.9, 99.95, 99.99)
 
 
@@ -49,7 +49,7 @@ def mean(pairs):
 
 def enough(samples, p):
     """Whether a percentile may be quoted: ten samples have to lie beyond it."""
-    return samples * (100 - p) >= 1000
+    return round(samples * (100 - p), 6) >= 1000  # 100 - 99.9 is a little less than 0.1
 
 
 def percentile(pairs, p):

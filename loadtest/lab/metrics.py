@@ -18,6 +18,7 @@ class Metric:
     margin: Margin
     higher_is_better: bool = False
     by_client: bool = False  # says nothing where the client was the limit
+    counted: bool = False  # once per arm, in a slot of its own: exact, there is no interval
 
 
 ALL = (
@@ -30,10 +31,11 @@ ALL = (
     Metric("peak_rss_bytes", "peak RSS", "bytes", MEMORY),
     Metric("retained_bytes", "retained at rest", "bytes",
            Margin(0.05, absolute=256 * KIB, floor=64 * KIB)),
-    Metric("malloc_calls_per_request", "malloc calls per request", "count", Margin(0.02, 0.05)),
+    Metric("malloc_calls_per_request", "malloc calls per request", "count", Margin(0.02, 0.05),
+           counted=True),
     Metric("minor_faults_per_request", "page faults per request", "count",
            Margin(0.05, absolute=0.05, floor=0.01)),
-    Metric("idle_cpu_us", "CPU while idle", "us", Margin(0.05, absolute=1000, floor=100)),
+    Metric("idle_cpu_us", "CPU while idle", "us", Margin(0.05, absolute=1000, floor=1000)),
 )
 BY_NAME = {metric.name: metric for metric in ALL}
 
@@ -61,6 +63,8 @@ def size(value):
 
 
 def _digits(value):
+    if value == 0:
+        return "0"
     if abs(value) >= 100:
         return f"{value:.0f}"
     if abs(value) >= 10:

@@ -15,23 +15,23 @@ def _paint(text, verdict, colour):
 def ratio_text(ratio):
     if ratio is None:
         return "–"
-    if ratio["confidence"] == 0:  # one figure each: counted, not sampled
-        return f"{_factor(ratio['median'])}"
-    return f"{_factor(ratio['median'])} [{_factor(ratio['lo'])}, {_factor(ratio['hi'])}]"
+    if ratio["n"] == 1:
+        return factor(ratio["median"])
+    return f"{factor(ratio['median'])} [{factor(ratio['lo'])}, {factor(ratio['hi'])}]"
 
 
-def _factor(value):
+def factor(value):
     return f"{value:.1f}" if value >= 10 else f"{value:.3f}" if value >= 0.01 else f"{value:.1g}"
 
 
 def confidence_text(ratios):
     """The pairs and the confidence that they allow, in words."""
-    sampled = [r for r in ratios.values() if r["confidence"] > 0]
-    if not sampled:
-        return "no pairs"
-    n = max(r["n"] for r in sampled)
+    sampled = [r for r in ratios.values() if not r.get("counted")]
+    n = max((r["n"] for r in sampled), default=0)
+    if n < 2:
+        return "one pair, no interval" if n else "no pair"
     sure = max(r["confidence"] for r in sampled if r["n"] == n)
-    weak = "" if sure >= 0.95 else ", below the usual 95 %: more pairs say more"
+    weak = "" if sure >= 0.95 else ", below the usual 95 %"
     return f"{n} pairs, intervals {100 * sure:.1f} % sure{weak}"
 
 
@@ -87,7 +87,7 @@ def losses(report):
 
 def headline(report):
     found = summary.tally(report)
-    parts = [f"{len(found[v])} {v}" for v in summary.VERDICTS if found[v]]
+    parts = [f"{len(found[v])} {v}" for v in summary.VERDICTS if found[v]] or ["no valid pair"]
     return f"arena against malloc, {sum(map(len, found.values()))} comparisons: {', '.join(parts)}"
 
 

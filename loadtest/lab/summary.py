@@ -90,6 +90,8 @@ def ratios(pairs):
         ratio = stats.compare(values, metric.margin, metric.higher_is_better)
         if ratio is None:
             continue
+        if metric.counted:
+            ratio |= {"counted": True, "n": 1, "confidence": 1}
         if metric.by_client and 2 * limited > len(pairs):
             ratio["verdict"] = "client-bound"
         result[metric.name] = ratio

@@ -1,0 +1,151 @@
+"""What is read of running processes, and the lab's own client."""
+import http.server
+import json
+import mmap
+import os
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from lab import proc, swarm
+from lab.idle import Watch, Watches
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def sleeper():
+    """A process that holds 40 MiB, touched, and does nothing more."""
+    code = "b = bytearray(40 << 20); print('ready', flush=True); import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_memory_of_another_process(sleeper):
+    assert 40 * MIB <= proc.anonymous(sleeper.pid) < 80 * MIB
+    _, anonymous = proc.resident(sleeper.pid)
+    assert anonymous == pytest.approx(proc.anonymous(sleeper.pid), abs=MIB)
+
+
+def test_the_peak_can_be_reset(sleeper):
+    code = "b = bytearray(80 << 20); del b; print('ready', flush=True); import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        assert proc.peak(process.pid) >= 80 * MIB
+        proc.reset_peak(process.pid)
+        assert proc.peak(process.pid) < 60 * MIB
+        process.kill()
+
+
+def test_lazily_freed_memory_counts_as_given_back():
+    before = proc.anonymous(os.getpid())
+    area = mmap.mmap(-1, 16 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    area.write(b"x" * (16 * MIB))
+    held = proc.anonymous(os.getpid()) - before
+    area.madvise(mmap.MADV_FREE)
+    left = proc.anonymous(os.getpid()) - before
+    area.close()
+    assert held >= 15 * MIB and left < 8 * MIB
+
+
+def test_cpu_time_of_another_process_is_exact_and_split():
+    code = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n" \
+           "print('done', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        before = proc.cpu(process.pid)
+        process.stdout.readline()
+        used = proc.cpu(process.pid).since(before)
+        process.kill()
+    assert 0.29e9 <= used.total_ns < 0.6e9
+    assert 0 < used.user_ns() <= used.total_ns
+
+
+def test_a_watch_takes_every_mark_and_not_before_its_time(sleeper):
+    watches, watch = Watches(), Watch(sleeper.pid, time.monotonic(), [0.05, 0.3])
+    watches.add(watch)
+    watches.pause(0.1)
+    assert len(watch.marks) == 1 and not watch.done()
+    watches.pause(0.4)
+    assert watch.done() and not watch.lost
+    assert [mark["t"] >= due for mark, due in zip(watch.marks, (0.05, 0.3))] == [True, True]
+    assert all(mark["anonymous"] >= 40 * MIB for mark in watch.marks)
+
+
+def test_a_watch_notices_that_the_process_is_gone():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    watch = Watch(process.pid, time.monotonic(), [0])
+    watch.tick()
+    assert watch.done() and watch.lost and not watch.marks
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Says "hello" and echoes; /fails: 500; /differs: a count; /closes: nothing."""
+    protocol_version = "HTTP/1.1"
+    count = 0
+    peers = set()
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        Answers.peers.add(self.client_address)
+        if self.path == "/closes":
+            self.close_connection = True
+            return
+        Answers.count += 1
+        answer = str(Answers.count).encode() if self.path == "/differs" else b"hello " + body
+        self.send_response(500 if self.path == "/fails" else 200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def answers():
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 128
+    with Server(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address
+        server.shutdown()
+
+
+def load(address, path, tmp_path, connections=20, requests=3):
+    bodies = []
+    for i, size in enumerate((10, 70_000)):
+        bodies.append(str(tmp_path / f"{i}.json"))
+        (tmp_path / f"{i}.json").write_bytes(b"x" * size)
+    Answers.peers.clear()
+    request = SimpleNamespace(method="POST", path=path)
+    out = str(tmp_path / "out")
+    client = swarm.start(address, path, request,
+                         SimpleNamespace(connections=connections, requests=requests), out, bodies)
+    _, said = client.communicate(timeout=60)
+    assert client.returncode == 0, said
+    return swarm.read(out, connections)
+
+
+def test_the_swarm_sends_so_many_requests_on_so_many_connections(answers, tmp_path):
+    found = load(answers, "/", tmp_path)
+    assert (found["requests"], found["errors"], found["non_2xx"], found["different"]) == (60, 0, 0, 0)
+    assert len(Answers.peers) == 20 and found["unrecorded"] == 0 and found["seconds"] > 0
+
+
+def test_the_swarm_notices_errors(answers, tmp_path):
+    assert load(answers, "/fails", tmp_path)["non_2xx"] == 60
+    assert load(answers, "/differs", tmp_path)["different"] > 0
+    closed = load(answers, "/closes", tmp_path)
+    assert closed["errors"] == 20 and closed["requests"] == 0
+
+
+def test_the_swarm_counts_a_server_that_is_not_there(tmp_path):
+    assert load(("127.0.0.1", 1), "/", tmp_path)["errors"] == 20
+    assert json.loads((tmp_path / "out").read_text())["requests"] == 0

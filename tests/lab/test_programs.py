@@ -1,0 +1,100 @@
+"""The programs that the lab brings along, and a whole slot."""
+import json
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from lab import counting, scenario
+from lab.arm import ARENA, MALLOC, STATIC, YARDSTICK
+from lab.bench import Bench
+from lab.slot import Slot
+
+
+@pytest.fixture(scope="module")
+def bench(build):
+    with Bench(build) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plain(bench):
+    server = bench.start_server(YARDSTICK, scenario.load("json"))
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("method, path, body, status, expected", [
+    ("GET", "/json", b"", 200, {"message": "Hello, World!"}),
+    ("GET", "/static", b"", 200, {"message": "Hello, World!"}),
+    ("POST", "/echo", b'{"a":[1,2.5,"\\u0000\\ud83c\\udf0d"]}', 200, {"a": [1, 2.5, "\0🌍"]}),
+    ("POST", "/echo", b" 1 ", 200, 1),
+    ("POST", "/echo", b"", 400, None),
+    ("POST", "/echo", b'{"a":1,"a":2}', 400, None),
+    ("POST", "/transform/merge", b'{"doc":{"a":{"b":1,"c":2}},"patch":{"a":{"b":null,"d":{"e":null}}}}',
+     200, {"a": {"c": 2, "d": {}}}),
+    ("POST", "/transform/merge", b'{"doc":{}}', 400, None),
+    ("POST", "/echo", b'"' + b"x" * (1 << 20) + b'"', 413, None),
+    ("GET", "/nothing", b"", 404, None),
+])
+def test_plain_answers(plain, method, path, body, status, expected):
+    found, headers, text = plain.ask(method, path, body)
+    assert found == status
+    assert headers["Content-Type"] == ("application/json" if status == 200 else "application/problem+json")
+    if status == 200:
+        assert json.loads(text) == expected
+
+
+def test_plain_counts_its_answers(plain):
+    before = plain.requests()
+    plain.ask("GET", "/json")
+    assert plain.requests() == before + 1
+
+
+def test_plain_explains_its_flags(build):
+    said = subprocess.run([build / "loadtest/plain", "--nonsense", "1"], capture_output=True, text=True,
+                          check=False)
+    assert said.returncode == 2 and "--threads" in said.stderr
+
+
+def test_the_hand_over_probe_says_nanoseconds(bench):
+    if bench.server_cpu is None:
+        pytest.skip("one processor")
+    assert 1 < bench.probe_handover() < 1e6
+
+
+def test_malloc_calls_are_counted(bench):
+    item = scenario.load("json")
+    made_once = counting.Counting(bench, item, STATIC).run()["calls"]
+    made_anew = counting.Counting(bench, item, YARDSTICK).run()["calls"]
+    assert made_once["allocations"] == 1  # the request struct
+    assert made_anew["allocations"] > 8
+    for calls in (made_once, made_anew):
+        assert calls["frees"] == pytest.approx(calls["allocations"], abs=0.1)
+
+
+@pytest.mark.parametrize("arm", [MALLOC, ARENA, YARDSTICK], ids=lambda arm: arm.name)
+def test_a_slot_from_start_to_end(bench, arm):
+    item = scenario.load("spike")
+    item = replace(item, idle=[0.1, 0.3], load=replace(item.load, connections=8, requests=2))
+    slot = Slot(bench, item, arm, {"block": 0, "pair": 0, "repeat": False})
+    slot.run()
+    while not slot.ready():
+        bench.watches.pause(0.05)
+    slot.finish()
+    report = json.loads(json.dumps(slot.report()))
+    failed = [gate for gate in report["gates"] if not gate["passed"]]
+    assert [gate for gate in failed if gate["name"] != "duration"] == []  # others may keep the machine busy
+    assert report["requests"] == report["client"]["requests"] == 16
+    assert report["metrics"]["cpu_us_per_request"] > 0 and len(report["idle"]) == 2
+    assert report["metrics"]["peak_rss_bytes"] > report["baseline_bytes"] > 0
+
+
+def test_a_wrong_answer_makes_the_slot_invalid(bench):
+    item = scenario.load("json")
+    item = replace(item, request=replace(item.request, answers=[{"message": "Goodbye"}]))
+    slot = Slot(bench, item, YARDSTICK, {"block": 0, "pair": 0, "repeat": False})
+    slot.run()
+    slot.finish()
+    report = slot.report()
+    assert not report["valid"] and "wrong answer" in report["gates"][-1]["said"]

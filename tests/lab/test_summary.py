@@ -1,0 +1,85 @@
+"""From slots to a report: pairs, exclusions, words."""
+import pytest
+import reports
+
+from lab import scenario, summary
+
+
+def summarise(slots, name="echo"):
+    return summary.scenario(scenario.load(name), slots, reports.COUNTED)
+
+
+def test_pairs_cancel_what_both_suffered():
+    ratio = summarise(reports.slots(ratio=0.7))["ratio"]["cpu_us_per_request"]
+    assert (ratio["median"], ratio["lo"], ratio["hi"]) == pytest.approx((0.7, 0.7, 0.7))
+    assert ratio["verdict"] == "better" and ratio["n"] == 6
+
+
+def test_arms_are_medians():
+    arms = summarise(reports.slots())["arms"]
+    assert arms["malloc"]["cpu_us_per_request"] == pytest.approx(105)
+    assert arms["malloc"]["p999_us"] is None
+
+
+def test_an_invalid_slot_is_counted_and_takes_its_pair_out():
+    slots = reports.slots()
+    slots[1] = reports.slot("arena", 0, valid=False, cpu_us_per_request=1.0)
+    item = summarise(slots)
+    assert item["invalid"] == 1
+    assert item["ratio"]["cpu_us_per_request"]["n"] == 5
+    assert item["ratio"]["cpu_us_per_request"]["lo"] == pytest.approx(0.7)
+
+
+def test_a_pair_that_was_run_again_replaces_the_first():
+    slots = reports.slots()
+    slots[1]["valid"] = False
+    slots += [reports.slot("malloc", 0, repeat=True, cpu_us_per_request=200.0),
+              reports.slot("arena", 0, repeat=True, cpu_us_per_request=100.0)]
+    ratio = summarise(slots)["ratio"]["cpu_us_per_request"]
+    assert ratio["n"] == 6 and ratio["lo"] == pytest.approx(0.5)
+
+
+def test_against_plain_a_block_is_one_comparison():
+    ratio = summarise(reports.slots())["ratio_plain"]["cpu_us_per_request"]
+    assert ratio["n"] == 3 and ratio["confidence"] == 0.75
+    assert ratio["median"] == pytest.approx(105 / 101)
+
+
+def test_calls_are_counted_not_sampled():
+    item = summarise(reports.slots())
+    assert item["arms"]["arena"]["malloc_calls_per_request"] == 4
+    ratio = item["ratio"]["malloc_calls_per_request"]
+    assert ratio["counted"] and ratio["verdict"] == "better"
+
+
+def test_where_the_client_is_the_limit_its_figures_decide_nothing():
+    slots = reports.slots()
+    for slot in slots:
+        slot["client_bound"] = slot["arm"] == "arena"
+    ratio = summarise(slots)["ratio"]
+    assert ratio["requests_per_second"]["verdict"] == ratio["p99_us"]["verdict"] == "client-bound"
+    assert ratio["cpu_us_per_request"]["verdict"] == "better"
+
+
+@pytest.mark.parametrize("peak, retained, outcome", [
+    (1 << 20, 0, "arena"), (99 << 20, 90 << 20, "malloc"), (99 << 20, 0, "mixed"),
+    (8 << 20, 2 << 20, "equivalent"), (8 << 20, 0, "arena"), (99 << 20, 2 << 20, "malloc"),
+])
+def test_the_outcome_is_of_the_primary_metrics(peak, retained, outcome):
+    slots = reports.slots()
+    for slot in slots:
+        if slot["arm"] == "arena":
+            slot["metrics"] |= {"peak_rss_bytes": peak, "retained_bytes": retained}
+    assert summarise(slots, "spike")["outcome"] == outcome
+
+
+def test_no_valid_pair_is_inconclusive():
+    slots = [slot | {"valid": slot["arm"] != "arena"} for slot in reports.slots()]
+    item = summarise(slots)
+    assert item["ratio"] == {} and item["outcome"] == "inconclusive"
+
+
+def test_the_tally_counts_every_verdict_once():
+    report = reports.report()
+    found = summary.tally(report)
+    assert sum(map(len, found.values())) == sum(len(item["ratio"]) for item in report["scenarios"])
