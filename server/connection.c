@@ -94,6 +94,8 @@ void connection_close(connection *conn)
     if (conn->next)
         conn->next->prev = conn->prev;
     pthread_mutex_unlock(&w->lock);
+    if (conn->linger)
+        linger_add(w->owner, conn->fd);
     counter_add(&w->closed, 1);
     if (w->connections)
         mem_pool_give(w->connections, conn);

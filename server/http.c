@@ -373,10 +373,9 @@ static enum MHD_Result queue_answer(slate_request *req)
 /* ---- Callbacks ------------------------------------------------------------------------------------ */
 
 /* The framing is broken, or the body will not be read: answered at once, the connection closes. */
-static enum MHD_Result answer_now(slate_request *req, int status, const char *slug,
-                                  const char *detail)
+static enum MHD_Result answer_now(slate_request *req)
 {
-    slate_answer_problem(req, status, slug, NULL, "%s", detail);
+    req->conn->linger = true;
     return queue_answer(req);
 }
 
@@ -399,24 +398,26 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     if (!percent_valid(url))
         scan.bad = "A percent escape in the path is not valid.";
     framing frame = check_framing(&scan);
-    if (frame.status != 0)
-        return answer_now(req, frame.status, frame.slug, frame.detail);
+    if (frame.status != 0) {
+        slate_answer_problem(req, frame.status, frame.slug, NULL, "%s", frame.detail);
+        return answer_now(req);
+    }
 
     size_t limit = on->owner->opts.body_limit;
     req->early = decide_early(req, &scan, frame.body);
     if (frame.body != UNKNOWN_LENGTH && frame.body > limit) {
         req->early = req->early != EARLY_NONE ? req->early : EARLY_TOO_LARGE;
         request_run(req);
-        return queue_answer(req);
+        return answer_now(req);
     }
     if (req->early != EARLY_NONE && scan.expect) { /* the body need not be sent at all */
         request_run(req);
-        return queue_answer(req);
+        return answer_now(req);
     }
     connection_set_deadline(conn, req->begun_ns / 1000000,
                             frame.body > 0 ? on->owner->opts.body_timeout : 0);
     if (frame.body > 0 && !request_expect_body(req, frame.body))
-        return queue_answer(req);
+        return answer_now(req);
     return MHD_YES;
 }
 

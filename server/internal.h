@@ -66,6 +66,16 @@ struct listener {
     unsigned loop_count;
 };
 
+#define LINGER_MAX 256
+
+typedef struct lingering_sockets {
+    unsigned count;
+    struct {
+        int fd;
+        int64_t until_ms;
+    } socket[LINGER_MAX];
+} lingering_sockets;
+
 struct server {
     options opts;
     listener public, admin;
@@ -79,6 +89,12 @@ struct server {
         int status;
         size_t size;
     } ready_made[READY_MADE];
+
+    struct {
+        pthread_mutex_t lock; /* guards `added`, to which workers append */
+        lingering_sockets added;
+        lingering_sockets read; /* the housekeeper's own */
+    } lingering;
 
     pthread_mutex_t lock; /* guards `workers` and the fields of ended workers */
     worker *workers;      /* never shrinks while the server runs, so that counters stay */
@@ -129,6 +145,7 @@ struct connection {
     int fd;                 /* valid while in the worker's list */
     int64_t deadline_ms;    /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: none */
+    bool linger;           /* the answer closes it while the client may still be sending */
     connection *prev, *next;
     struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
 };
@@ -143,6 +160,14 @@ void connection_close(connection *conn);
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
 /* Shuts connections that are past their deadline. From the housekeeper. Returns how many. */
 unsigned connections_reap(server *s, int64_t now_ms);
+
+/* ---- Lingering (linger.c) -------------------------------------------------------------------------- */
+
+/* Keeps a copy of the socket open until the client has stopped sending, 2 seconds at the most. From
+ * any worker. */
+void linger_add(server *s, int fd);
+/* Reads and discards. From the housekeeper. true: sockets are left, come back soon. */
+bool linger_turn(server *s, int64_t now_ms);
 
 /* ---- Request (request.c) ------------------------------------------------------------------------- */
 
@@ -235,8 +260,10 @@ const char *http_query(slate_request *req, const char *name);
 bool http_make_ready(server *s);
 void http_free_ready(server *s);
 
-/* Binds and starts. false: one line has been logged. */
-bool listener_start(listener *l, const char *address, unsigned threads);
+/* Binds. false: one line has been logged. */
+bool listener_open(listener *l, const char *address);
+/* Starts the event loops. false: one line has been logged. */
+bool listener_start(listener *l, unsigned threads);
 /* Takes no new connections; what waits in the backlog is still served. Again and again while
  * draining: a loop that was at its connection limit may have begun to listen since. */
 void listener_refuse(listener *l);

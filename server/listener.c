@@ -83,13 +83,16 @@ static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
         MHD_OPTION_UNESCAPE_CALLBACK, http_keep_escapes, NULL, MHD_OPTION_END);
 }
 
-bool listener_start(listener *l, const char *address, unsigned threads)
+bool listener_open(listener *l, const char *address)
 {
     l->fd = open_socket(address);
-    if (l->fd < 0) {
+    if (l->fd < 0)
         log_error("Cannot listen on %s: %s.", address, strerror(errno));
-        return false;
-    }
+    return l->fd >= 0;
+}
+
+bool listener_start(listener *l, unsigned threads)
+{
     char bound[96];
     print_bound(l->fd, bound, sizeof bound);
     l->loops = calloc(threads, sizeof(struct MHD_Daemon *));
@@ -104,8 +107,7 @@ bool listener_start(listener *l, const char *address, unsigned threads)
     }
     if (l->loop_count < threads) {
         log_error("Cannot start event loop %u of %u on %s: %s.", l->loop_count + 1, threads,
-                  address, errno ? strerror(errno) : "libmicrohttpd refused");
-        listener_stop(l);
+                  bound, errno ? strerror(errno) : "libmicrohttpd refused");
         return false;
     }
     log_info("%s on %s", l->admin ? "admin" : "listening", bound);

@@ -19,21 +19,25 @@ const char *const slate_version = SLATE_VERSION;
 
 typedef struct housekeeper {
     int64_t next_decay_ms, next_reap_ms;
+    int64_t tick_ms;
     totals last;   /* as of the last decay */
     bool spent;    /* something has run since the last trim */
 } housekeeper;
 
 #define REAP_EVERY_MS 250
+#define SOON_MS 10 /* while sockets linger, or the server drains */
 
-static void keep_house(server *s, housekeeper *keeper)
+/* Returns how long to wait until the next time, in milliseconds. */
+static int64_t keep_house(server *s, housekeeper *keeper)
 {
     int64_t now = clock_ms();
+    int64_t wait = linger_turn(s, now) ? SOON_MS : keeper->tick_ms;
     if (now >= keeper->next_reap_ms) {
         keeper->next_reap_ms = now + REAP_EVERY_MS;
         connections_reap(s, now);
     }
     if (now < keeper->next_decay_ms)
-        return;
+        return wait;
     keeper->next_decay_ms = now + s->opts.decay;
     mem_depot_decay(s->depot);
     /* At rest: a whole period without a request or a connection come or gone, and none in flight.
@@ -48,6 +52,7 @@ static void keep_house(server *s, housekeeper *keeper)
     if (!rest)
         keeper->spent = true;
     keeper->last = t;
+    return wait;
 }
 
 /* Waits up to `wait_ms` for a signal of the set. 0: none came. */
@@ -60,13 +65,11 @@ static int wait_signal(const sigset_t *set, int64_t wait_ms)
 
 static void serve(server *s, const sigset_t *set)
 {
-    housekeeper keeper = {0};
-    int64_t tick = s->opts.decay < REAP_EVERY_MS ? s->opts.decay : REAP_EVERY_MS;
-    for (;;) {
-        int sig = wait_signal(set, tick);
+    housekeeper keeper = {.tick_ms = s->opts.decay < REAP_EVERY_MS ? s->opts.decay : REAP_EVERY_MS};
+    for (int64_t wait = 0;; wait = keep_house(s, &keeper)) {
+        int sig = wait_signal(set, wait);
         if (sig == SIGTERM || sig == SIGINT)
             return;
-        keep_house(s, &keeper);
     }
 }
 
@@ -86,12 +89,12 @@ static void drain(server *s, const sigset_t *set)
     housekeeper keeper = {0};
     for (;;) {
         listener_refuse(&s->public);
-        int sig = wait_signal(set, 10);
+        int sig = wait_signal(set, SOON_MS);
         if (sig == SIGTERM || sig == SIGINT) {
             log_warning("A second signal: stopping at once.");
             return;
         }
-        keep_house(s, &keeper);
+        (void)keep_house(s, &keeper); /* and again soon, whatever it says */
         int64_t now = clock_ms();
         totals t = server_totals(s, false);
         if (t.accepted == t.closed)
@@ -154,24 +157,33 @@ static void release(server *s)
     free(s->admin.routes);
 }
 
+static bool start(server *s)
+{
+    const options *opts = &s->opts;
+    /* Both addresses first, so that one in use is the only thing said. */
+    return listener_open(&s->public, opts->listen) &&
+           (!opts->admin || listener_open(&s->admin, opts->admin)) &&
+           listener_start(&s->public, opts->threads) &&
+           (!opts->admin || listener_start(&s->admin, 1));
+}
+
 static int run(server *s, const sigset_t *set)
 {
-    if (!listener_start(&s->public, s->opts.listen, s->opts.threads))
-        return 1;
-    if (s->opts.admin && !listener_start(&s->admin, s->opts.admin, 1)) {
-        listener_stop(&s->public);
-        return 1;
+    bool started = start(s);
+    if (started) {
+        log_info("Serving with --alloc %s, %u worker thread%s.", alloc_mode_name(s->opts.alloc),
+                 s->opts.threads, s->opts.threads == 1 ? "" : "s");
+        notify_send("READY=1");
+        serve(s, set);
+        notify_send("STOPPING=1");
+        drain(s, set);
     }
-    log_info("Serving with --alloc %s, %u worker thread%s.", alloc_mode_name(s->opts.alloc),
-             s->opts.threads, s->opts.threads == 1 ? "" : "s");
-    notify_send("READY=1");
-    serve(s, set);
-    notify_send("STOPPING=1");
-    drain(s, set);
     listener_stop(&s->public);
     listener_stop(&s->admin);
-    log_info("Stopped.");
-    return 0;
+    linger_turn(s, INT64_MAX); /* closes what is left */
+    if (started)
+        log_info("Stopped.");
+    return started ? 0 : 1;
 }
 
 int slate_main(int argc, char **argv, const slate_route *routes)

@@ -46,10 +46,7 @@ static worker *worker_create(listener *on)
     worker *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    if (pthread_mutex_init(&w->lock, NULL) != 0) {
-        free(w);
-        return NULL;
-    }
+    pthread_mutex_init(&w->lock, NULL); /* default attributes: cannot fail */
     w->owner = s;
     w->admin = on->admin;
     w->route_count = on->routes->count + 1u;
@@ -96,12 +93,10 @@ worker *worker_current(listener *on)
 
 bool workers_init(server *s)
 {
-    if (pthread_mutex_init(&s->lock, NULL) != 0)
+    if (pthread_key_create(&s->worker_key, worker_end) != 0)
         return false;
-    if (pthread_key_create(&s->worker_key, worker_end) != 0) {
-        pthread_mutex_destroy(&s->lock);
-        return false;
-    }
+    pthread_mutex_init(&s->lock, NULL); /* default attributes: cannot fail */
+    pthread_mutex_init(&s->lingering.lock, NULL);
     return true;
 }
 
@@ -114,6 +109,7 @@ void workers_free(server *s)
     }
     pthread_key_delete(s->worker_key);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->lingering.lock);
 }
 
 totals server_totals(server *s, bool admin)
