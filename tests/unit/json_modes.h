@@ -22,7 +22,7 @@ static enum { MODE_MALLOC, MODE_ARENA, MODE_HEAP } mode;
 static mem_depot *depot;
 static mem_blocks *blocks;
 static mem_context answers, scratch; /* scratch is current, as in a handler */
-static mem_budget budget;            /* of scratch; no limit unless a test sets one */
+static mem_budget scratch_budget;    /* no limit unless a test sets one */
 
 static inline void init_context(mem_context *ctx, const char *name)
 {
@@ -41,8 +41,8 @@ static inline int open_contexts(void **state)
     }
     init_context(&answers, "answers");
     init_context(&scratch, "scratch");
-    mem_budget_init(&budget, 0, NULL);
-    mem_set_budget(&scratch, &budget);
+    mem_budget_init(&scratch_budget, 0, NULL);
+    mem_set_budget(&scratch, &scratch_budget);
     mem_switch(&scratch);
     return 0;
 }

@@ -100,14 +100,14 @@ static void a_refused_allocation_is_reported(void **state)
     snprintf(text, sizeof text, "{\"doc\":{},\"patch\":%s}", patch);
     for (size_t more = 1; more < 64 * 1024; more += 512) {
         json_t *body = tree_of(text);
-        budget.limit = budget.used + more;
+        scratch_budget.limit = scratch_budget.used + more;
         if (!merge_apply(body, "doc", json_object_get(body, "patch")))
             refused++;
         else
             assert_tree(json_object_get(body, "doc"), patch);
         json_bridge_release(body);
         mem_reset(&scratch);
-        mem_budget_init(&budget, 0, NULL);
+        mem_budget_init(&scratch_budget, 0, NULL);
     }
     assert_in_range(refused, 1, 60);
 }

@@ -206,6 +206,7 @@ static void test_compares_values_not_texts(void **state)
         {"9007199254740992", "9007199254740992.0", true},
         {"9223372036854775807", "9223372036854775808.0", false},
         {"-9223372036854775808", "-9223372036854775808.0", true},
+        {"-9223372036854775808", "9223372036854775808.0", false},
         {"9223372036854775807", "1e300", false},
         {"1e2", "100", true},
         {"\"a\"", "\"\\u0061\"", true},
@@ -278,7 +279,7 @@ static void impossible_operations_are_refused(void **state)
         {"[{\"op\":\"remove\",\"path\":\"/a/\"}]", "/0/path"},
         {"[{\"op\":\"remove\",\"path\":\"/a/1e0\"}]", "/0/path"},
         {"[{\"op\":\"remove\",\"path\":\"/a/18446744073709551616\"}]", "/0/path"},
-        {"[{\"op\":\"remove\",\"path\":\"/a/18446744073709551617\"}]", "/0/path"},
+        {"[{\"op\":\"remove\",\"path\":\"/a/92233720368547758081\"}]", "/0/path"},
         {"[{\"op\":\"add\",\"path\":\"/a/3\",\"value\":1}]", "/0/path"},
         {"[{\"op\":\"add\",\"path\":\"/a/x\",\"value\":1}]", "/0/path"},
         {"[{\"op\":\"add\",\"path\":\"/s/0\",\"value\":1}]", "/0/path"},
@@ -483,7 +484,7 @@ static void a_refused_allocation_is_reported(void **state)
         if (mode == MODE_ARENA)
             while (scratch.cur < scratch.end)
                 mem_alloc_aligned(&scratch, 8, 8);
-        budget.limit = budget.used + more;
+        scratch_budget.limit = scratch_budget.used + more;
         if (patch_apply(&scratch, body, "doc", json_object_get(body, "patch"), &problem)) {
             done++;
             assert_tree(json_object_get(body, "doc"),
@@ -494,7 +495,7 @@ static void a_refused_allocation_is_reported(void **state)
             assert_int_equal(problem.status, PATCH_MEMORY);
         }
         end_body();
-        mem_budget_init(&budget, 0, NULL);
+        mem_budget_init(&scratch_budget, 0, NULL);
     }
     assert_true(refused > 0 && done > 0);
 }

@@ -2,6 +2,8 @@
  * which position, and that a refused allocation never yields a wrong tree. */
 #include "json_modes.h"
 
+#include "../../alloc/internal.h"
+
 #include <stdlib.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -321,10 +323,10 @@ static void mutants_are_judged_as_by_jansson(void **state)
 /* ---- Allocation ------------------------------------------------------------------------------- */
 
 /* Keys and strings of all lengths, so that jansson's token buffer grows in the middle of them. */
-static size_t make_document(char *text)
+static size_t make_document(char *text, int members)
 {
     char *at = stpcpy(text, "{");
-    for (int i = 1; i <= 60; i++) {
+    for (int i = 1; i <= members; i++) {
         at += sprintf(at, "%s\"%0*d\":[\"", i > 1 ? "," : "", i * 3, i);
         for (int k = 0; k < i * 7; k++)
             *at++ = (char)('a' + k % 26);
@@ -333,18 +335,18 @@ static size_t make_document(char *text)
     return (size_t)(stpcpy(at, "}") - text);
 }
 
-static void a_refused_allocation_never_yields_a_wrong_tree(void **state)
+static void a_spent_budget_never_yields_a_wrong_tree(void **state)
 {
     static char text[64 * 1024];
-    size_t size = make_document(text), refused = 0, limit = 512;
+    size_t size = make_document(text, 60), refused = 0, limit = 512;
     (void)state;
     if (mode == MODE_MALLOC)
         skip(); /* jansson's memory is not the context's */
     json_t *tree = NULL;
     for (; !tree && limit < 1024 * 1024; limit += limit < 8192 ? 64 : 1024) {
         mem_reset(&scratch);
-        mem_budget_reset(&budget);
-        budget.limit = limit;
+        mem_budget_reset(&scratch_budget);
+        scratch_budget.limit = limit;
         tree = json_read(text, size, 10, &problem);
         if (!tree) {
             refused++;
@@ -363,12 +365,51 @@ static void a_refused_allocation_never_yields_a_wrong_tree(void **state)
     json_bridge_release(tree);
 }
 
+/* Heaps, of which one allocation fails and the later ones do not: jansson then drops a character of
+ * its token buffer, and would go on. */
+static const mem_kind *sound;
+static size_t failing; /* the how manyeth; counts down */
+
+static void *alloc_but_one(mem_context *ctx, size_t size, size_t align)
+{
+    return failing-- == 1 ? NULL : sound->alloc(ctx, size, align);
+}
+
+static void a_single_failed_allocation_never_yields_a_wrong_tree(void **state)
+{
+    static char text[8 * 1024];
+    size_t size = make_document(text, 15), tries = 0;
+    (void)state;
+    if (mode != MODE_HEAP)
+        skip();
+    sound = scratch.kind;
+    mem_kind unsound = *sound;
+    unsound.alloc = alloc_but_one;
+    scratch.kind = &unsound;
+    json_t *tree = NULL;
+    while (!tree) {
+        failing = ++tries;
+        tree = json_read(text, size, 10, &problem);
+        if (!tree) {
+            assert_int_equal(problem.status, JSON_READ_MEMORY);
+            assert_int_equal(json_bridge_outstanding(), 0);
+        } else if (failing == 0 || failing > tries) {
+            fail_msg("allocation %zu failed unnoticed", tries);
+        }
+        if (!tree)
+            mem_reset(&scratch);
+    }
+    assert_true(tries > 15 * 10);
+    scratch.kind = sound;
+    json_bridge_release(tree);
+}
+
 static void a_refusal_before_reading_is_reported_too(void **state)
 {
     (void)state;
     if (mode == MODE_MALLOC)
         skip();
-    budget.limit = 64 * 1024;
+    scratch_budget.limit = 64 * 1024;
     assert_null(mem_alloc(&scratch, 1024 * 1024));
     assert_null(json_read("[1]", 3, 1, &problem));
     assert_int_equal(problem.status, JSON_READ_MEMORY);
@@ -377,7 +418,7 @@ static void a_refusal_before_reading_is_reported_too(void **state)
 static void a_freed_tree_leaves_nothing_outstanding(void **state)
 {
     static char text[64 * 1024];
-    size_t size = make_document(text);
+    size_t size = make_document(text, 60);
     (void)state;
     json_t *tree = json_read(text, size, 10, &problem);
     assert_non_null(tree);
@@ -412,16 +453,20 @@ static void only_the_newest_node_is_popped(void **state)
     json_decref(first);
     assert_ptr_equal(scratch.cur, cur);
     assert_int_equal(bytes[0] + bytes[99], 2 * 'x');
+}
 
-    second = json_integer(2);
-    cur = scratch.cur;
-    mem_switch(&answers); /* another context knows nothing of it */
-    json_t *third = json_integer(3);
-    mem_switch(&scratch);
-    json_decref(second);
-    assert_ptr_equal(scratch.cur, cur);
+static void another_context_frees_nothing(void **state)
+{
+    (void)state;
+    json_t *node = json_integer(1);
+    size_t used = mem_get_stats(&scratch).used;
     mem_switch(&answers);
-    json_decref(third);
+    void *bytes = mem_alloc(&answers, 24);
+    size_t other_used = mem_get_stats(&answers).used;
+    json_decref(node);
+    assert_non_null(bytes);
+    assert_int_equal(mem_get_stats(&answers).used, other_used);
+    assert_int_equal(mem_get_stats(&scratch).used, used);
     mem_switch(&scratch);
 }
 
@@ -447,10 +492,12 @@ int main(int argc, char **argv)
         in_contexts(depth_is_bounded_exactly),
         in_contexts(many_brackets_are_not_depth),
         in_contexts(mutants_are_judged_as_by_jansson),
-        in_contexts(a_refused_allocation_never_yields_a_wrong_tree),
+        in_contexts(a_spent_budget_never_yields_a_wrong_tree),
+        in_contexts(a_single_failed_allocation_never_yields_a_wrong_tree),
         in_contexts(a_refusal_before_reading_is_reported_too),
         in_contexts(a_freed_tree_leaves_nothing_outstanding),
         in_contexts(only_the_newest_node_is_popped),
+        in_contexts(another_context_frees_nothing),
         in_contexts(without_a_context_nodes_are_plain_malloc),
     };
     return choose_mode(argc, argv) ? cmocka_run_group_tests_name("reader", tests, NULL, NULL) : 2;
