@@ -4,8 +4,6 @@
 
 #include "json.h"
 
-#define JSON_READ_DEPTH_MAX 2047 /* of json_read: what jansson's own parser takes */
-
 /* What the parser found wrong beyond grammar and depth, in the token that ends at `end`. */
 typedef struct json_suspect {
     enum { SUSPECT_NONE, SUSPECT_DUPLICATE, SUSPECT_KEY_WITH_NUL, SUSPECT_NUMBER } kind;

@@ -27,6 +27,8 @@ long json_bridge_outstanding(void);
 
 /* ---- Reading (read.c) ------------------------------------------------------------------------ */
 
+#define JSON_READ_DEPTH_MAX 2047 /* what jansson's parser takes */
+
 typedef enum {
     JSON_READ_OK = 0,
     JSON_READ_SYNTAX,    /* not JSON, bad UTF-8, or something after the value */
@@ -38,14 +40,15 @@ typedef enum {
 typedef struct json_read_problem {
     json_read_status status;
     char detail[200]; /* a sentence: what was found, what may stand there */
-    int line, column; /* from 1; 0 where unknown */
-    size_t offset;    /* bytes from the start of the text */
+    int line, column; /* of the first byte at fault, from 1, in characters; 0: not in the text */
+    size_t offset;    /* the same in bytes from the start of the text */
 } json_read_problem;
 
 /* Parses exactly one RFC 8259 value: `size` bytes at `text`, which need not end in NUL and are not
  * kept. Integers are 64-bit, duplicate keys are refused, "\u0000" is allowed in values. `depth`
- * bounds the nesting (a scalar has 0, `[]` 1). The result is a new reference in the current
- * context (arena) or on the heap; NULL: `*ret_problem` says why. */
+ * bounds the nesting (a scalar has 0, `[]` 1), and is itself bounded by JSON_READ_DEPTH_MAX. The
+ * result is a new reference in the current context (arena) or on the heap; NULL: `*ret_problem` says
+ * why. */
 json_t *json_read(const char *text, size_t size, unsigned depth, json_read_problem *ret_problem);
 
 /* ---- Writing (write.c) ----------------------------------------------------------------------- */
@@ -56,7 +59,7 @@ typedef enum {
     JSON_WRITE_OK = 0,
     JSON_WRITE_MEMORY, /* the context refused */
     JSON_WRITE_DEPTH,  /* nested deeper than `max_depth` */
-    JSON_WRITE_VALUE   /* a real that JSON cannot say (NaN, infinity), or a string that is not UTF-8 */
+    JSON_WRITE_VALUE   /* what JSON cannot say: NaN, infinity, text that is not UTF-8, no tree */
 } json_write_status;
 
 #define JSON_WRITE_DEPTH_MAX 2048 /* hard bound of max_depth: the recursion over a tree */
@@ -67,14 +70,15 @@ typedef struct json_writer {
     size_t length, capacity;
     size_t expected; /* of json_writer_init */
     unsigned depth, max_depth;
-    bool pretty;  /* two spaces an indent, newline between members */
-    bool comma;   /* the next value in the open container is not its first */
+    bool pretty; /* two spaces an indent, newline between members */
+    bool comma;  /* the next value in the open container is not its first */
     bool after_key;
     json_write_status failed;
 } json_writer;
 
 /* `expected`: a guess of the length in bytes, reserved at the first write (0: unknown). */
-void json_writer_init(json_writer *w, mem_context *ctx, size_t expected, unsigned max_depth, bool pretty);
+void json_writer_init(json_writer *w, mem_context *ctx, size_t expected, unsigned max_depth,
+                      bool pretty);
 
 void json_write_begin_object(json_writer *w);
 void json_write_end_object(json_writer *w);
@@ -89,7 +93,8 @@ void json_write_bool(json_writer *w, bool value);
 void json_write_null(json_writer *w);
 /* Text that is JSON already, as one value; written as it is. */
 void json_write_raw(json_writer *w, const char *text, size_t length);
-/* A whole tree, which is only read. Members in the order of insertion. */
+/* A whole tree, which is only read. Members in the order of insertion. Its strings are UTF-8, as
+ * json_read and jansson's checking functions make them: they are not checked again. */
 void json_write_tree(json_writer *w, const json_t *tree);
 
 /* Literal keys and strings, with the length from the compiler. */
