@@ -27,7 +27,7 @@ static __thread struct {
     size_t size;
 } newest;
 
-static __thread bool refused;
+static __thread bool reading, refused; /* refused: only while reading */
 
 #ifndef NDEBUG
 static __thread long outstanding;
@@ -39,9 +39,11 @@ static __thread long outstanding;
 static void *node_alloc(size_t size)
 {
     mem_context *ctx = mem_current();
+    if (refused)
+        return NULL;
     void *at = ctx ? mem_alloc_aligned(ctx, size, NODE_ALIGN) : malloc(size);
     if (!at) {
-        refused = true;
+        refused = reading;
         return NULL;
     }
     if (ctx) {
@@ -99,9 +101,14 @@ long json_bridge_outstanding(void)
 #endif
 }
 
-bool json_bridge_take_refusal(void)
+void json_bridge_begin_reading(void)
 {
-    bool was = refused;
-    refused = false;
-    return was;
+    reading = true;
+}
+
+bool json_bridge_end_reading(void)
+{
+    bool was_refused = refused;
+    reading = refused = false;
+    return was_refused;
 }

@@ -4,9 +4,12 @@
 
 #include <stdbool.h>
 
-/* Whether an allocation of jansson's was refused on this thread since the last call. jansson does
- * not always say so itself: it drops characters when its token buffer cannot grow. Always false
- * while the hooks are not installed. */
-bool json_bridge_take_refusal(void);
+/* Between these two, the first allocation of jansson's that is refused on this thread makes all later
+ * ones fail. Its parser needs that to be safe: it drops a character when its token buffer cannot
+ * grow, be it the quote that ends a string, and would go on with what lies behind the buffer.
+ * Without the hooks they do nothing. */
+void json_bridge_begin_reading(void);
+/* Returns whether an allocation was refused. */
+bool json_bridge_end_reading(void);
 
 #endif

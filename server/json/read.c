@@ -67,11 +67,11 @@ static json_suspect suspect_of(const json_error_t *error)
     return suspect;
 }
 
-static bool memory_refused(void)
+/* Whether the current context refuses jansson's allocations since some time before. */
+static bool budget_spent(void)
 {
     const mem_context *ctx = mem_current();
-    bool refused = json_bridge_take_refusal();
-    return refused || (json_bridge_installed() && ctx && ctx->budget && ctx->budget->refused);
+    return json_bridge_installed() && ctx && ctx->budget && ctx->budget->refused != MEM_GRANTED;
 }
 
 static json_t *out_of_memory(json_read_problem *ret_problem)
@@ -99,10 +99,10 @@ json_t *json_read(const char *text, size_t size, unsigned depth, json_read_probl
         return NULL;
     }
 
-    json_bridge_take_refusal();
+    json_bridge_begin_reading();
     json_t *tree =
         json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (memory_refused()) {
+    if (json_bridge_end_reading() || budget_spent()) {
         json_bridge_release(tree);
         return out_of_memory(ret_problem);
     }
