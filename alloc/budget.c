@@ -36,8 +36,7 @@ bool mem_budget_charge(mem_budget *budget, size_t bytes)
 {
     if (!budget)
         return bytes != MEM_IMPOSSIBLE;
-    if (budget->refused)
-        return false;
+    assert(!budget->refused); /* the callers have looked */
     if (!fits(budget->limit, budget->used, bytes))
         budget->refused = MEM_OVER_LIMIT;
     else if (budget->total && !charge_total(budget->total, bytes))

@@ -91,7 +91,7 @@ static inline void mem_list_moved(mem_block **list, mem_block *block)
 
 #define MEM_IMPOSSIBLE SIZE_MAX /* stands for a size that cannot be represented */
 
-/* false: refused, and the reason sticks to the budget. */
+/* For a budget that has not refused yet. false: refused now, and the reason sticks to it. */
 bool mem_budget_charge(mem_budget *budget, size_t bytes);
 void mem_budget_release(mem_budget *budget, size_t bytes);
 /* The system failed after `bytes` were charged. */

@@ -16,6 +16,18 @@
 #include "../../alloc/mem.h"
 #include "../../alloc/pool.h"
 
+/* Built with a checker that allocates for itself. */
+#if MEM_ASAN || defined __SANITIZE_THREAD__
+#define MEM_CHECKED 1
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define MEM_CHECKED 1
+#endif
+#endif
+#ifndef MEM_CHECKED
+#define MEM_CHECKED 0
+#endif
+
 #define KIB 1024u
 #define MIB (1024u * 1024u)
 #define RETAIN (256u * KIB)
