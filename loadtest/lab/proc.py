@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
+_COARSE = 6  # CLOCK_MONOTONIC_COARSE, which Python does not name: its resolution is the kernel's tick
+TICK_NS = round(time.clock_getres(_COARSE) * 1e9)
+TICKS_ENOUGH = 100  # samples, for a share that is right to some hundredths
+
 # Clock ids of a foreign process (clock_getcpuclockid(3)): the pid, inverted, over a kind.
 _PROF, _VIRT, _SCHED = 0, 1, 2
 
@@ -26,7 +30,10 @@ class Cpu:
                    self.sampled_user_ns - before.sampled_user_ns)
 
     def user_ns(self):
-        return self.total_ns * self.sampled_user_ns / self.sampled_ns if self.sampled_ns else None
+        """None where there are too few samples to tell."""
+        if self.sampled_ns < TICKS_ENOUGH * TICK_NS:
+            return None
+        return self.total_ns * self.sampled_user_ns / self.sampled_ns
 
 
 def cpu(pid):

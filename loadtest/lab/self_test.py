@@ -8,10 +8,9 @@ import random
 import sys
 from dataclasses import replace
 
-from . import metrics, plan, scenario, stats
+from . import compare, metrics, plan, scenario, stats
 from .arm import MALLOC, YARDSTICK
 from .bench import Bench
-from .gates import verdict
 from .slot import Slot
 
 METRICS = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
@@ -23,48 +22,50 @@ def run(build, pairs, seed):
     """Prints what it finds; the exit status."""
     rng = random.Random(seed)
     with Bench(build) as bench:
-        echo = scenario.load("echo")
+        test = SelfTest(bench, scenario.load("echo"))
         same = (replace(MALLOC, name="malloc-a"), replace(MALLOC, name="malloc-b"))
-        ok = _same(_pairs(bench, echo, same, pairs, rng))
-        burn = _cost_ns(bench, echo) * INJECTED
+        ok = _same(test.pairs(same, pairs, rng))
+        burn = test.cost_ns() * INJECTED
         slow = replace(YARDSTICK, name="plain-slow", flags=("--burn", str(round(burn))))
-        ok &= _slower(_pairs(bench, echo, (YARDSTICK, slow), pairs, rng))
+        ok &= _slower(test.pairs((YARDSTICK, slow), pairs, rng))
+    for warning in compare.mark_noisy(test.slots):
+        print(warning)
     print("the lab " + ("passes" if ok else "FAILS") + f" its self-test (seed {seed}, {pairs} pairs)")
     return 0 if ok else 1
 
 
-def _slot(bench, item, arm):
-    slot = Slot(bench, replace(item, idle=[0.1, 1]), arm, {})
-    print(f"  {arm.name} ...", file=sys.stderr)
-    slot.run()
-    while not slot.ready():
-        bench.watches.pause(0.05)
-    slot.finish()
-    valid, gates = verdict(slot.gates)
-    if not valid:
-        print(f"  invalid: {[g for g in gates if not g['passed']]}", file=sys.stderr)
-    return slot.metrics if valid else None
+class SelfTest:
+    def __init__(self, bench, item):
+        self.bench, self.item = bench, replace(item, idle=[0.1, 1])
+        self.slots = []  # as dicts
 
+    def slot(self, arm, pair=None):
+        slot = Slot(self.bench, self.item, arm, {"block": None, "pair": pair, "repeat": False})
+        print(f"  {arm.name}", file=sys.stderr)
+        slot.run()
+        while not slot.ready():
+            self.bench.watches.pause(0.05)
+        slot.finish()
+        self.slots.append(slot.report())
+        return self.slots[-1]
 
-def _pairs(bench, item, arms, pairs, rng):
-    """[(second arm's metrics, first arm's metrics), ...], in the order that compare uses."""
-    result = []
-    for block in range((pairs + 1) // 2):
+    def pairs(self, arms, pairs, rng):
+        """[(second arm's metrics, first arm's metrics), ...] of valid pairs, ordered as in compare."""
         found = {}
-        for arm, pair in plan.block(rng, 2 * block, min(2, pairs - 2 * block), block, [], arms):
-            found.setdefault(pair, {})[arm.name] = _slot(bench, item, arm)
-        result += [(f[arms[1].name], f[arms[0].name]) for f in found.values() if None not in f.values()]
-    return result
+        for block in range((pairs + 1) // 2):
+            for arm, pair in plan.block(rng, 2 * block, min(2, pairs - 2 * block), block, [], arms):
+                found.setdefault(pair, {})[arm.name] = self.slot(arm, pair)
+        return [(pair[arms[1].name]["metrics"], pair[arms[0].name]["metrics"]) for pair in found.values()
+                if all(slot["valid"] for slot in pair.values())]
+
+    def cost_ns(self):
+        costs = [self.slot(YARDSTICK) for _ in range(2)]
+        return min(slot["metrics"].get("cpu_us_per_request", 0) for slot in costs) * 1000
 
 
 def _compare(pairs, name):
     metric = metrics.BY_NAME[name]
     return stats.compare([(a[name], b[name]) for a, b in pairs], metric.margin)
-
-
-def _cost_ns(bench, item):
-    costs = [_slot(bench, item, YARDSTICK) for _ in range(2)]
-    return min(cost["cpu_us_per_request"] for cost in costs if cost) * 1000
 
 
 def _same(pairs):

@@ -43,9 +43,9 @@ class Margin:
     floor: float = 0
 
 
-def compare(pairs, margin, higher_is_better=False):
+def compare(pairs, margin, higher_is_better=False, exact=False):
     """`pairs` of (value, base) -> {"median", "lo", "hi", "confidence", "n", "verdict"} of value/base,
-    or None where there is nothing to compare."""
+    or None where there is nothing to compare. One pair proves nothing, unless it is `exact`."""
     pairs = [(v, b) for v, b in pairs if v is not None and b is not None]
     raised = [(max(v, margin.floor), max(b, margin.floor)) for v, b in pairs]
     if not pairs or any(v <= 0 or b <= 0 for v, b in raised):
@@ -56,7 +56,10 @@ def compare(pairs, margin, higher_is_better=False):
               "confidence": confidence, "n": len(pairs)}
     differences = interval([v - b for v, b in pairs])
     close = max(abs(differences[0]), abs(differences[1])) < margin.absolute
-    result["verdict"] = _verdict(result["lo"], result["hi"], margin.ratio, close, higher_is_better)
+    if len(pairs) == 1 and not exact:
+        result["verdict"] = "inconclusive"
+    else:
+        result["verdict"] = _verdict(result["lo"], result["hi"], margin.ratio, close, higher_is_better)
     return result
 
 

@@ -86,3 +86,8 @@ def test_nothing_to_compare_is_none():
     assert compare([], TIME) is None
     assert compare([(None, 1.0), (1.0, None)], TIME) is None
     assert compare([(0.0, 1.0)], TIME) is None
+
+
+def test_one_pair_proves_nothing_unless_it_was_counted():
+    assert compare(pairs(0.5), TIME)["verdict"] == "inconclusive"
+    assert compare(pairs(0.5), TIME, exact=True)["verdict"] == "better"
