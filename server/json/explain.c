@@ -233,7 +233,7 @@ static bool scan_word(scan *s)
     if ((length == 4 && (!memcmp(word, "true", 4) || !memcmp(word, "null", 4))) ||
         (length == 5 && !memcmp(word, "false", 5)))
         return true;
-    return fault(s, JSON_READ_SYNTAX, start, "Found %.*s where a value must stand.",
+    return fault(s, JSON_READ_SYNTAX, start, "Found '%.*s' where a value must stand.",
                  snippet(word, length), word);
 }
 
