@@ -98,8 +98,8 @@ class Server:
 
     # ---- Talking to it -------------------------------------------------------------------------
 
-    def connect(self, address=None):
-        connection = Connection(address or self.address)
+    def connect(self, **keywords):
+        connection = Connection(self.address, **keywords)
         self.connections.append(connection)
         return connection
 

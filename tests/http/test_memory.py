@@ -43,6 +43,23 @@ def test_a_spike_leaves_nothing_behind(server):
     one.assert_at_rest()
 
 
+@pytest.mark.arena
+def test_closed_connections_leave_nothing_behind(server):
+    """libmicrohttpd keeps each connection's memory in malloc's heap, and malloc keeps it after they
+    have closed: the server trims once it is at rest."""
+    one = server()
+    warm(one)
+    before = one.anonymous()
+    connections = [one.connect() for _ in range(700)]
+    for connection in connections:
+        connection.start("GET", "/json")
+    for connection in connections:
+        assert connection.read().status == 200
+    assert one.anonymous() > before + 5 * MIB
+    one.close_connections()
+    until(lambda: one.anonymous() < before + 2 * MIB, "the memory is back")
+
+
 def test_many_requests_do_not_grow_the_process(server):
     """Thousands of requests of all kinds, errors included; the second half adds nothing."""
     one = server("--threads", "2")

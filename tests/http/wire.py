@@ -81,8 +81,18 @@ class Response:
 class Connection:
     """One connection. Not thread-safe; the tests that use threads give each its own."""
 
-    def __init__(self, address, timeout=DEADLINE):
-        self.sock = socket.create_connection(address, timeout=timeout)
+    def __init__(self, address, timeout=DEADLINE, window=None):
+        """`window`: bytes that the system takes in before anyone reads (before the connection is
+        made, or it has no effect); by default it may take megabytes."""
+        self.sock = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+        if window:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        self.sock.settimeout(timeout)
+        try:
+            self.sock.connect(address)
+        except OSError:
+            self.sock.close()
+            raise
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = f"{address[0]}:{address[1]}"
         self.buffer = b""
@@ -248,6 +258,11 @@ class Connection:
 
     def __exit__(self, *exception):
         self.close()
+
+
+def swelling(rows):
+    """A document that `?pretty` makes twelve times as long: about 22 bytes in, 270 out, a row."""
+    return b"[" + b",".join([b"[" * 10 + b"1" + b"]" * 10] * rows) + b"]"
 
 
 def chunked(data, size):
