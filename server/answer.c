@@ -184,10 +184,18 @@ slate_result slate_answer_written(slate_request *req, int status)
     return answer_written(req, status, "application/json");
 }
 
+/* Most answers that carry a tree are about as long as the body that it came from. A guess must not
+ * use up the budget: a refusal would stick. */
+static size_t guess_length(const slate_request *req)
+{
+    const mem_budget *budget = &req->budget;
+    size_t left = budget->limit > 0 ? (budget->limit - budget->used) / 2 : SIZE_MAX;
+    return req->body_size < left ? req->body_size : left;
+}
+
 slate_result slate_answer_json(slate_request *req, int status, const json_t *tree)
 {
-    /* Most answers that carry a tree are about as long as the body that it came from. */
-    json_writer_init(&req->writer, &req->request, req->body_size,
+    json_writer_init(&req->writer, &req->request, guess_length(req),
                      request_server(req)->opts.json_depth, slate_query(req, "pretty") != NULL);
     json_write_tree(&req->writer, tree);
     return answer_written(req, status, "application/json");

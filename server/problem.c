@@ -21,6 +21,11 @@ static const struct {
     {"json-duplicate-key", "An object has the same key twice"},
     {"json-refused", "The JSON is valid, but refused"},
     {"json-value", "The answer cannot be expressed in JSON"},
+    {"transform-body", "The body is not a document and a patch"},
+    {"patch-malformed", "The patch is malformed"},
+    {"patch-test-failed", "A test of the patch failed"},
+    {"patch-impossible", "The patch does not fit the document"},
+    {"patch-limit", "The patch goes beyond a limit"},
     {"no-answer", "The handler failed"},
 };
 
