@@ -61,7 +61,8 @@ int main(int argc, char **argv)
                 ;
         }
         clock_gettime(CLOCK_MONOTONIC, &b);
-        ns[batch] = ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / (2.0 * TURNS);
+        ns[batch] =
+            ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / (2.0 * TURNS);
     }
     pthread_join(other, NULL);
     qsort(ns, BATCHES, sizeof ns[0], ascending);

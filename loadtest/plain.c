@@ -58,16 +58,17 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
         free(text);
         return MHD_NO;
     }
-    enum MHD_Result result = MHD_add_response_header(
-        response, MHD_HTTP_HEADER_CONTENT_TYPE,
-        status < 400 ? "application/json" : "application/problem+json");
+    enum MHD_Result result =
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                status < 400 ? "application/json" : "application/problem+json");
     if (result == MHD_YES)
         result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
 }
 
-static enum MHD_Result problem(struct MHD_Connection *connection, unsigned status, const char *title)
+static enum MHD_Result problem(struct MHD_Connection *connection, unsigned status,
+                               const char *title)
 {
     json_t *tree = json_pack("{s:i, s:s}", "status", (int)status, "title", title);
     char *text = tree ? json_dumps(tree, JSON_COMPACT) : NULL;
@@ -102,7 +103,8 @@ static json_t *merge(json_t *target, json_t *patch)
         if (json_is_null(value))
             json_object_del(target, key);
         else
-            json_object_set_new(target, key, merge(json_incref(json_object_get(target, key)), value));
+            json_object_set_new(target, key,
+                                merge(json_incref(json_object_get(target, key)), value));
     }
     return target;
 }
@@ -118,7 +120,8 @@ static enum MHD_Result transform(struct MHD_Connection *connection, struct reque
         json_t *doc = json_object_get(tree, "doc"), *change = json_object_get(tree, "patch");
         if (!doc || !change) {
             json_decref(tree);
-            return problem(connection, MHD_HTTP_BAD_REQUEST, "The body needs \"doc\" and \"patch\".");
+            return problem(connection, MHD_HTTP_BAD_REQUEST,
+                           "The body needs \"doc\" and \"patch\".");
         }
         json_t *merged = merge(json_incref(doc), change);
         json_decref(tree);
@@ -143,8 +146,8 @@ static bool reserve(struct request *req, size_t capacity)
 static struct request *begin(struct MHD_Connection *connection)
 {
     struct request *req = calloc(1, sizeof *req);
-    const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
-                                                     MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *length =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!req || !length)
         return req;
     unsigned long long size = strtoull(length, NULL, 10);
@@ -218,7 +221,8 @@ static void completed(void *arg, struct MHD_Connection *connection, void **req_c
 
 static int usage(const char *name)
 {
-    fprintf(stderr, "usage: %s [--listen ADDRESS:PORT] [--threads 1..256] [--burn NANOSECONDS]\n", name);
+    fprintf(stderr, "usage: %s [--listen ADDRESS:PORT] [--threads 1..256] [--burn NANOSECONDS]\n",
+            name);
     return 2;
 }
 
@@ -253,16 +257,17 @@ int main(int argc, char **argv)
 
     static char text[] = "{\"message\":\"Hello, World!\"}";
     fixed = MHD_create_response_from_buffer(sizeof text - 1, text, MHD_RESPMEM_PERSISTENT);
-    if (!fixed || MHD_add_response_header(fixed, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json") != MHD_YES)
+    if (!fixed ||
+        MHD_add_response_header(fixed, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json") != MHD_YES)
         return 1;
     struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL},
                                     {MHD_OPTION_END, 0, NULL}};
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, NULL,
         MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_ARRAY, threads > 1 ? pool : pool + 1,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-        MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
+        CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT, MHD_OPTION_NOTIFY_COMPLETED,
+        completed, NULL, MHD_OPTION_END);
     if (!daemon)
         return 1;
     char host[INET_ADDRSTRLEN];

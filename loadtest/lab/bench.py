@@ -49,6 +49,10 @@ class Bench:
         os.sched_setaffinity(0, self._affinity)
         self._scratch.cleanup()
 
+    def cpus(self):
+        """The processors that slots use."""
+        return set(self._affinity) if self.server_cpu is None else {self.server_cpu, self.client_cpu}
+
     def scratch(self, name):
         """A path at which no file is."""
         path = Path(self._scratch.name) / name

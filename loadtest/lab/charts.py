@@ -224,7 +224,7 @@ def holders(title, rows):
 
 def forest(title, rows):
     """`rows`: [(label, ratio, margin, text)]: each ratio with its interval on one axis."""
-    left, right, row = 150, 56, 24
+    left, right, row = 156, 56, 24
     shown = [r[k] for _, r, _, _ in rows for k in ("lo", "hi")]
     half = math.log(min(16, max(1.25, *shown, *(1 / max(v, 1e-6) for v in shown))))
     base = 8 + row * len(rows)
@@ -244,7 +244,7 @@ def forest(title, rows):
         y = 18 + row * i
         parts.append(f'<rect class="margin" x="{_n(x(1 - margin))}" y="{y - 8}" '
                      f'width="{_n(x(1 + margin) - x(1 - margin))}" height="16"/>')
-        parts.append(f'<text class="label" x="{left - 6}" y="{y + 4}" text-anchor="end">{escape(label)}</text>')
+        parts.append(f'<text class="label" x="{left - 12}" y="{y + 4}" text-anchor="end">{escape(label)}</text>')
         css = ratio["verdict"]
         parts.append(f'<line class="interval {css}" x1="{_n(x(ratio["lo"]))}" x2="{_n(x(ratio["hi"]))}" '
                      f'y1="{y}" y2="{y}"/>')

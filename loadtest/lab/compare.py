@@ -27,11 +27,11 @@ class Run:
     def run(self):
         for block, scenario, arm, pair in self.steps:
             self._slot(scenario, arm, {"block": block, "pair": pair, "repeat": False})
+        self._finish_all()
+        self._repeat_invalid()
         for scenario in self.scenarios:
             for arm in (MALLOC, ARENA, YARDSTICK):
                 self._count(scenario, arm)
-        self._finish_all()
-        self._repeat_invalid()
         self.progress.end()
 
     def _left(self):
@@ -53,7 +53,6 @@ class Run:
 
     def _count(self, scenario, arm):
         self.progress.step(f"{scenario.name}: counting, {arm.name}", self._left())
-        self._between_slots()
         self.counted[scenario.name][arm.name] = Counting(self.bench, scenario, arm).run()
         self._counting_left -= 1
 

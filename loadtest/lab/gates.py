@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 # Connections wait in a busy client too; a server's queue may be this much shorter or longer.
 LITTLE_TOLERANCE = 0.10
 DURATION_TOLERANCE = 0.02
+LATE_SECONDS = 0.5
 CLIENT_BUSY = 0.90  # of its processor
 SERVER_BUSY = 0.90
 NOISY_HANDOVER = 2.5  # times the fastest of the run
@@ -68,6 +69,13 @@ def littles_law(client, mean_us, max_us, client_share):
     least = n * cut_off * (1 - min(client_share, 1)) * (1 - LITTLE_TOLERANCE)
     return Gate("little", least <= under_way <= n * (1 + LITTLE_TOLERANCE),
                 f"{under_way:.1f} requests under way on {n} connections")
+
+
+def silence(marks, due):
+    """Every look at the idle server was taken in time: memory comes back by the second."""
+    late = max((mark["t"] - t for mark, t in zip(marks, due)), default=0)
+    return Gate("silence", len(marks) == len(due) and late <= LATE_SECONDS,
+                f"{len(marks)} of {len(due)} samples of the idle server, the latest {late:.2f} s late")
 
 
 def allocator(arm, version):

@@ -80,8 +80,13 @@ def anonymous(pid):
     return (kb["Anonymous"] - kb.get("LazyFree", 0)) * 1024
 
 
-def machine_busy_ns():
-    """CPU time that the whole machine has spent on anything but idling; ten-millisecond steps."""
+def busy_ns(cpus):
+    """CPU time that these processors have spent on anything but idling; in ten-millisecond steps."""
+    total = 0
     with open("/proc/stat", encoding="ascii") as f:
-        user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
-    return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        for line in f:
+            name, *ticks = line.split()
+            if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
+                user, nice, system, _, _, irq, softirq, steal = map(int, ticks[:8])
+                total += user + nice + system + irq + softirq + steal
+    return total * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

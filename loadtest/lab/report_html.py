@@ -79,7 +79,15 @@ def _scenario(item):
     return (f'<section id="{escape(item["name"])}"><h2>{escape(item["title"])}</h2>'
             f'<p>{escape(item["about"])}.</p><p class="quiet">Expected: {escape(item["expected"])}. '
             f'{escape(item["why"])}</p>{invalid}<div class="figures">{"".join(figures)}</div>'
-            f"{_table(item)}</section>")
+            f"{_table(item)}{_floor(item)}</section>")
+
+
+def _floor(item):
+    ratio = item.get("ratio_static", {}).get("user_us_per_request")
+    if not ratio:
+        return ""
+    return (f'<p class="quiet">User CPU of the arena over that of a libmicrohttpd program that sends the '
+            f'same bytes from a response made once: {escape(report_text.ratio_text(ratio))}.</p>')
 
 
 def _figure(title, legend, drawing, note=""):
@@ -182,7 +190,7 @@ def _latency(item):
         return None
     wrk = any(of["corrected"] for of in arms.values())
     note = ("As measured; dashed: with wrk's own correction. " if wrk else "") + (
-        f"{item['connections']} connections that never pause: this is mostly waiting in line.")
+        f"{item['connections']:,} connections at once: this is mostly waiting in line.")
     return _figure("Latency", _legend([(a, a) for a in arms]),
                    charts.latency("Latency by percentile", arms), note)
 

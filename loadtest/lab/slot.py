@@ -109,12 +109,11 @@ class Slot:
         }
         self.facts["handover_ns"].append(self.bench.probe_handover())
 
-    @staticmethod
-    def _cpu_elsewhere():
-        """What the machine has spent, less the lab and those of its children that have ended."""
+    def _cpu_elsewhere(self):
+        """What our processors have spent, less the lab and those of its children that have ended."""
         own = time.process_time_ns()
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return proc.machine_busy_ns() - own - int((children.ru_utime + children.ru_stime) * 1e9)
+        return proc.busy_ns(self.bench.cpus()) - own - int((children.ru_utime + children.ru_stime) * 1e9)
 
     def _live(self):
         memory = self.server.memory()
@@ -141,16 +140,19 @@ class Slot:
                 if self.watch.lost:
                     raise ServerError("the server ended while it was watched")
                 self._judge()
-                self._derive()
+                if self.facts["requests"] > 0:
+                    self._derive()
             except (ServerError, OSError) as error:
                 self._fail(error)
         self.server = None
 
     def _judge(self):
         client, facts = self.client, self.facts
+        cut_off = client["connections"] if self._by_wrk() else 0
         self.gates += [gates.served(client), gates.errors(client), gates.status(client),
                        gates.content(client), gates.counts(client, facts["requests"],
                                     client["connections"] if self._by_wrk() else 0),
+                       gates.silence(self.watch.marks, self.scenario.idle),
                        gates.duration(client, facts["own_seconds"],
                                       CLIENT_START_UP[self.scenario.load.client])]
         if client["raw"] and self._by_wrk():
