@@ -27,13 +27,14 @@ struct slab {
 static_assert(sizeof(struct slab) <= MEM_BLOCK_HEADER, "cells begin behind the header");
 
 struct mem_pool {
+    size_t recent_count;  /* mem_count, mem_read */
+    size_t recent_room;   /* as many cells may wait on the stack now */
+    void *recent[RECENT]; /* the stack; its cells are taken from their slabs, but not live */
     mem_blocks *source;
     mem_block *open; /* slabs with a free cell, the newest first */
     size_t cell, per_slab;
-    size_t empty;       /* slabs of which no cell is taken: 0 or 1 */
-    size_t live, slabs; /* mem_count, mem_read */
-    size_t recent_count;
-    void *recent[RECENT]; /* a stack; its cells are taken from their slabs, but not live */
+    size_t empty;        /* slabs of which no cell is taken: 0 or 1 */
+    size_t taken, slabs; /* mem_count, mem_read */
 };
 
 mem_pool *mem_pool_create(mem_blocks *source, size_t cell_size)
@@ -80,6 +81,16 @@ static void give_slab(mem_pool *pool, struct slab *slab)
     mem_blocks_give(pool->source, &slab->block);
 }
 
+/* After a cell has been taken from a slab or given to one. While half of the pool is live, cells
+ * may wait on the stack; below that it is shrinking, and none of them may hold its slab. */
+static void count_taken(mem_pool *pool, size_t add)
+{
+    mem_count(&pool->taken, add);
+    size_t half = (pool->slabs * pool->per_slab + 1) / 2;
+    size_t above = pool->taken > half ? pool->taken - half : 0;
+    pool->recent_room = above < RECENT ? above : RECENT;
+}
+
 static __attribute__((noinline)) void *take_from_slab(mem_pool *pool)
 {
     struct slab *slab = (struct slab *)pool->open;
@@ -97,6 +108,8 @@ static __attribute__((noinline)) void *take_from_slab(mem_pool *pool)
         pool->empty--;
     if (slab->taken == pool->per_slab)
         mem_list_remove(&pool->open, &slab->block);
+    count_taken(pool, 1);
+    mem_unpoison(cell, pool->cell);
     return cell;
 }
 
@@ -112,22 +125,35 @@ static void give_to_slab(mem_pool *pool, void *p)
     slab->free = cell;
     if (--slab->taken == 0 && ++pool->empty > 1)
         give_slab(pool, slab);
+    count_taken(pool, (size_t)-1);
 }
 
-/* The `count` oldest of the stack. */
-static __attribute__((noinline)) void give_recent(mem_pool *pool, size_t count)
+static void push_recent(mem_pool *pool, void *cell)
 {
+    pool->recent[pool->recent_count] = cell;
+    mem_count(&pool->recent_count, 1);
+}
+
+/* The stack has no room: its older half goes to the slabs, or all of it if the pool is shrinking. */
+static __attribute__((noinline)) void give_past_room(mem_pool *pool, void *cell)
+{
+    bool shrinking = pool->recent_room < RECENT;
+    size_t count = shrinking ? pool->recent_count : RECENT / 2;
     for (size_t i = 0; i < count; i++)
         give_to_slab(pool, pool->recent[i]);
-    pool->recent_count -= count;
+    mem_count(&pool->recent_count, -count);
     memmove(pool->recent, pool->recent + count, pool->recent_count * sizeof *pool->recent);
+    if (shrinking)
+        give_to_slab(pool, cell);
+    else
+        push_recent(pool, cell);
 }
 
 void mem_pool_delete(mem_pool *pool)
 {
     if (!pool)
         return;
-    assert(pool->live == 0);
+    assert(pool->taken == 0);
     while (pool->open)
         give_slab(pool, (struct slab *)pool->open);
     free(pool);
@@ -137,16 +163,16 @@ void mem_pool_delete(mem_pool *pool)
 
 void *mem_pool_take(mem_pool *pool)
 {
-    void *cell = pool->recent_count ? pool->recent[--pool->recent_count] : take_from_slab(pool);
-    if (cell) {
-        mem_count(&pool->live, 1);
-        mem_unpoison(cell, pool->cell);
-    }
-    return cell;
+    size_t count = pool->recent_count;
+    if (count == 0)
+        return take_from_slab(pool);
+    mem_count(&pool->recent_count, (size_t)-1);
+    mem_unpoison(pool->recent[count - 1], pool->cell);
+    return pool->recent[count - 1];
 }
 
 /* For assertions: whether `cell` can be given back, as far as that is cheap to tell. */
-static __attribute__((unused)) bool is_taken(const mem_pool *pool, const void *cell)
+static __attribute__((unused)) bool is_live(const mem_pool *pool, const void *cell)
 {
     const struct slab *slab = slab_of(cell);
     size_t offset = (size_t)((const char *)cell - (const char *)slab);
@@ -160,23 +186,22 @@ static __attribute__((unused)) bool is_taken(const mem_pool *pool, const void *c
 
 void mem_pool_give(mem_pool *pool, void *cell)
 {
-    assert(is_taken(pool, cell));
+    assert(is_live(pool, cell));
     mem_poison(cell, pool->cell);
-    mem_count(&pool->live, (size_t)-1);
-    if (pool->recent_count == RECENT)
-        give_recent(pool, RECENT / 2);
-    pool->recent[pool->recent_count++] = cell;
-    /* Less than half full, the pool is shrinking: a cell on the stack must not hold its slab. */
-    if (pool->live < pool->slabs * pool->per_slab / 2)
-        give_recent(pool, pool->recent_count);
+    if (pool->recent_count < pool->recent_room)
+        push_recent(pool, cell);
+    else
+        give_past_room(pool, cell);
 }
 
+/* The counts are read one after the other, so another thread may see a cell twice for an instant. */
 mem_pool_stats mem_pool_get_stats(const mem_pool *pool)
 {
     size_t slabs = mem_read(&pool->slabs);
+    size_t taken = mem_read(&pool->taken), recent = mem_read(&pool->recent_count);
     return (mem_pool_stats){
         .cell = pool->cell,
-        .live = mem_read(&pool->live),
+        .live = taken > recent ? taken - recent : 0,
         .slabs = slabs,
         .held = slabs * SLAB,
     };
