@@ -7,7 +7,7 @@ from html import escape
 from .metrics import size
 
 WIDTH, HEIGHT = 380, 240
-LEFT, RIGHT, TOP, BOTTOM = 58, 20, 18, 38
+LEFT, RIGHT, TOP, BOTTOM = 64, 20, 18, 38
 
 
 def _n(value):

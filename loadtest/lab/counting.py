@@ -89,7 +89,8 @@ class Counting:
 def layers(memory, anonymous):
     """Who holds `anonymous` bytes, by what the server says of itself: live in requests, in blocks
     beyond that (idle, or lent and not filled), in pools; the rest is malloc's: its free lists, and
-    what libmicrohttpd has from it."""
+    what libmicrohttpd has from it. What is reserved but was never touched holds no memory, so no
+    layer is more than what is left of the whole."""
     of_arena = memory["alloc"] == "arena"
     blocks = memory["depot"]["idle_bytes"]
     pools = 0
@@ -98,5 +99,8 @@ def layers(memory, anonymous):
         pools += sum(pool["held_bytes"] for pool in worker["pools"].values())
     live = memory["live_bytes"]
     blocks -= min(blocks, live) if of_arena else 0
-    return {"anonymous": anonymous, "live": live, "blocks": blocks, "pools": pools,
-            "rest": max(0, anonymous - live - blocks - pools)}
+    result, left = {"anonymous": anonymous}, anonymous
+    for name, held in (("live", live), ("pools", pools), ("blocks", blocks)):
+        result[name] = min(held, left)
+        left -= result[name]
+    return result | {"rest": left}

@@ -21,7 +21,7 @@ def ratio_text(ratio):
 
 
 def factor(value):
-    return f"{value:.1f}" if value >= 10 else f"{value:.3f}" if value >= 0.01 else f"{value:.1g}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3f}" if value >= 0.001 else f"{value:.1g}"
 
 
 def confidence_text(ratios):

@@ -2,7 +2,7 @@
 import pytest
 import reports
 
-from lab import scenario, summary
+from lab import counting, scenario, summary
 
 
 def summarise(slots, name="echo"):
@@ -83,3 +83,18 @@ def test_the_tally_counts_every_verdict_once():
     report = reports.report()
     found = summary.tally(report)
     assert sum(map(len, found.values())) == sum(len(item["ratio"]) for item in report["scenarios"])
+
+
+def memory(alloc, live, idle, lent, pool):
+    return {"alloc": alloc, "live_bytes": live, "depot": {"idle_bytes": 0}, "workers": [
+        {"magazine": {"idle_bytes": idle, "lent_bytes": lent}, "pools": {"requests": {"held_bytes": pool}}}]}
+
+
+@pytest.mark.parametrize("said, expected", [
+    (memory("arena", 300, 50, 400, 100), {"live": 300, "pools": 100, "blocks": 150, "rest": 450}),
+    (memory("malloc", 300, 50, 0, 100), {"live": 300, "pools": 100, "blocks": 50, "rest": 550}),
+    (memory("arena", 5000, 50, 6000, 100), {"live": 1000, "pools": 0, "blocks": 0, "rest": 0}),
+])
+def test_the_layers_make_up_the_whole(said, expected):
+    layers = counting.layers(said, 1000)
+    assert layers == expected | {"anonymous": 1000}
