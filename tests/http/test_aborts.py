@@ -1,9 +1,11 @@
 """Clients that go away at every stage of a request. Whatever the library reports or does not report
 (the completion callback may never come), nothing stays behind and everyone else is served."""
 import json
+import os
 
 import pytest
 
+from process import BINARY, SANITIZED
 from wire import Connection, swelling, until
 
 # libmicrohttpd's event loop can miss an end that comes together with data; the connection then stays
@@ -94,6 +96,25 @@ def test_abort_of_pipelined_requests(shared):
     connection.read("POST")
     connection.reset()
     shared.assert_at_rest()
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer has its own calloc")
+def test_abort_without_a_completion_callback(server, tmp_path):
+    """libmicrohttpd cannot make its error response for a bad chunk, gives the connection up, and
+    never says that the request has ended. The connection must have owned it."""
+    trigger = tmp_path / "no memory"
+    library = os.path.join(os.path.dirname(BINARY), "..", "tests", "http", "lose_completion.so")
+    assert os.path.exists(library), f"{library} is not built"
+    one = server(env={"LD_PRELOAD": library, "LOSE_COMPLETION": str(trigger)})
+    connection = one.connect()
+    connection.send(CHUNKED + b"64\r\n" + BODY[:100] + b"\r\n")
+    until(lambda: one.metric("slate_requests_in_flight") == 1, "one request in flight")
+    trigger.touch()
+    connection.send(b"zz\r\n")
+    connection.assert_closed()  # not even an error comes
+    trigger.unlink()
+    one.assert_at_rest()
+    assert one.request("GET", "/json").status == 200
 
 
 def test_connections_are_counted_out(server):
