@@ -84,8 +84,11 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
 void connection_close(connection *conn)
 {
     worker *w = conn->worker;
-    if (conn->request)
+    if (conn->request) {
+        door_enter(&w->door);
         request_end(conn->request, false, clock_ns());
+        door_leave(&w->door);
+    }
     pthread_mutex_lock(&w->lock);
     if (conn->prev)
         conn->prev->next = conn->next;

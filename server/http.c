@@ -421,21 +421,30 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     return MHD_YES;
 }
 
-enum MHD_Result http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,
-                                const char *method, const char *version, const char *data,
-                                size_t *size, void **state)
+static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
 {
-    slate_request *req = *state;
-    if (!req)
-        return begin(arg, mhd, url, method, version, state);
     if (*size > 0) {
-        bool go_on = request_receive(req, data, *size);
+        bool wanted = request_receive(req, data, *size);
         *size = 0;
-        return go_on ? MHD_YES : MHD_NO;
+        return wanted ? MHD_YES : MHD_NO;
     }
     connection_set_deadline(req->conn, 0, 0);
     request_run(req);
     return queue_answer(req);
+}
+
+enum MHD_Result http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *size, void **state)
+{
+    worker *w = worker_current(arg);
+    if (w)
+        door_enter(&w->door);
+    enum MHD_Result result =
+        *state ? go_on(*state, data, size) : begin(arg, mhd, url, method, version, state);
+    if (w)
+        door_leave(&w->door);
+    return result;
 }
 
 /* Runs before the library destroys the response object, which is why no response may have a free
@@ -451,9 +460,12 @@ void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
         return;
     connection *conn = req->conn;
     const options *opts = &request_server(req)->opts;
+    worker *w = req->worker;
     int64_t now = clock_ns();
     connection_set_deadline(conn, now / 1000000, opts->idle_timeout + opts->header_timeout);
+    door_enter(&w->door);
     request_end(req, how == MHD_REQUEST_TERMINATED_COMPLETED_OK, now);
+    door_leave(&w->door);
 }
 
 void http_on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,

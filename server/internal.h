@@ -12,6 +12,7 @@
 #include "../alloc/blocks.h"
 #include "../alloc/mem.h"
 #include "../alloc/pool.h"
+#include "door.h"
 #include "options.h"
 #include "router.h"
 #include "slate.h"
@@ -81,7 +82,6 @@ struct server {
     listener public, admin;
     mem_depot *depot;
     mem_total in_flight_memory; /* what all requests together hold */
-    mem_context context;        /* the process level of the tree */
     bool draining;              /* atomic: set once by the main thread */
     int64_t started_ms;         /* wall clock */
     struct {
@@ -112,6 +112,7 @@ struct worker {
     server *owner;
     unsigned number;
     bool admin;
+    door door;           /* callbacks run inside it */
     mem_context context; /* the worker level of the tree: parent of its requests */
     mem_blocks *blocks;
     mem_pool *requests, *connections; /* NULL with --pool off */
@@ -296,5 +297,8 @@ typedef struct totals {
     uint64_t accepted, closed, begun, completed, aborted, refused;
 } totals;
 totals server_totals(server *s, bool admin);
+
+/* The calling thread's worker if it has one yet, or NULL. */
+worker *worker_this(void);
 
 #endif

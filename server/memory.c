@@ -1,6 +1,6 @@
-/* /debug/memory: who holds what. Three levels of contexts, the blocks that they do not use, the
- * pools, and what the C library and the kernel say. Figures are read from the workers' counters
- * without stopping them, so they agree with one another exactly only at rest. */
+/* /debug/memory: who holds what. The tree of contexts, seen while its worker stands still for it; the
+ * blocks that no context uses, the pools, and what the C library and the kernel say. The other
+ * figures are read from running counters, so they agree with one another exactly only at rest. */
 #include <malloc.h>
 #include <string.h>
 
@@ -28,16 +28,146 @@ static void write_blocks(json_writer *w, const char *name, const mem_blocks_stat
     json_write_end_object(w);
 }
 
-static void write_pool(json_writer *w, const char *name, const mem_pool *pool)
+/* ---- Contexts ---------------------------------------------------------------------------------------- */
+
+/* One row, in the columns of PostgreSQL's pg_backend_memory_contexts and a few of ours. */
+static void write_context(json_writer *w, const worker *of, const mem_context *ctx, unsigned level)
 {
-    if (!pool)
+    mem_stats stats = mem_get_stats(ctx);
+    /* The first block of an embedded context is part of the pooled request, and counts here too. */
+    size_t total = stats.total + (ctx->embedded ? ctx->first_size : 0);
+    json_write_begin_object(w);
+    json_write_literal_key(w, "name");
+    json_write_string(w, stats.name, strlen(stats.name));
+    json_write_literal_key(w, "type");
+    json_write_string(w, stats.kind, strlen(stats.kind));
+    member(w, "level", level);
+    member(w, "worker", of->number);
+    member(w, "total_bytes", total);
+    member(w, "total_nblocks", stats.blocks + stats.large_blocks);
+    member(w, "free_bytes", total - stats.used);
+    member(w, "used_bytes", stats.used);
+    member(w, "peak_bytes", stats.peak);
+    member(w, "large_blocks", stats.large_blocks);
+    member(w, "resets", stats.resets);
+    member(w, "refusals", stats.refusals);
+    json_write_end_object(w);
+}
+
+#define CHILDREN_SHOWN 100 /* of one worker; the rest is told as a sum */
+
+static void write_rest(json_writer *w, const worker *of, const mem_context *first)
+{
+    size_t count = 0, total = 0;
+    for (const mem_context *ctx = first; ctx; ctx = ctx->next) {
+        count++;
+        total += mem_total_held(ctx);
+    }
+    if (count == 0)
         return;
-    mem_pool_stats stats = mem_pool_get_stats(pool);
+    json_write_begin_object(w);
+    json_write_literal_key(w, "name");
+    json_write_literal(w, "more requests");
+    member(w, "level", 2);
+    member(w, "worker", of->number);
+    member(w, "count", count);
+    member(w, "total_bytes", total);
+    member(w, "used_bytes", total);
+    json_write_end_object(w);
+}
+
+/* The worker's context, its requests, and what they have below them. */
+static void write_tree(json_writer *w, const worker *of)
+{
+    write_context(w, of, &of->context, 1);
+    const mem_context *request = of->context.child;
+    for (unsigned i = 0; request && i < CHILDREN_SHOWN; i++, request = request->next) {
+        write_context(w, of, request, 2);
+        for (const mem_context *below = request->child; below; below = below->next)
+            write_context(w, of, below, 3);
+    }
+    write_rest(w, of, request);
+}
+
+/* The root: what all workers have in blocks, in use or idle. */
+static void write_process(json_writer *w, server *s)
+{
+    size_t idle = mem_depot_get_stats(s->depot).idle, lent = 0;
+    for (const worker *of = s->workers; of; of = of->next) {
+        if (!of->blocks)
+            continue;
+        mem_blocks_stats stats = mem_blocks_get_stats(of->blocks);
+        idle += stats.idle;
+        lent += stats.lent;
+    }
+    json_write_begin_object(w);
+    json_write_literal_key(w, "name");
+    json_write_literal(w, "process");
+    member(w, "level", 0);
+    member(w, "total_bytes", lent + idle);
+    member(w, "free_bytes", idle);
+    member(w, "used_bytes", lent);
+    json_write_end_object(w);
+}
+
+static void write_contexts(json_writer *w, server *s)
+{
+    json_write_literal_key(w, "contexts");
+    json_write_begin_array(w);
+    write_process(w, s);
+    for (worker *of = s->workers; of; of = of->next) {
+        bool own = of == worker_this(); /* stands still anyway: it is writing this */
+        if (!of->blocks)
+            continue; /* its thread has ended */
+        if (!own)
+            door_close(&of->door);
+        write_tree(w, of);
+        if (!own)
+            door_open(&of->door);
+    }
+    json_write_end_array(w);
+}
+
+/* ---- Pools and blocks ------------------------------------------------------------------------------- */
+
+static void write_pool_stats(json_writer *w, const char *name, mem_pool_stats stats)
+{
     begin_member(w, name);
     member(w, "cell_bytes", stats.cell);
     member(w, "live", stats.live);
     member(w, "slabs", stats.slabs);
     member(w, "held_bytes", stats.held);
+    json_write_end_object(w);
+}
+
+static void write_pool(json_writer *w, const char *name, const mem_pool *pool)
+{
+    if (pool)
+        write_pool_stats(w, name, mem_pool_get_stats(pool));
+}
+
+static void add_pool(mem_pool_stats *sum, const mem_pool *pool)
+{
+    if (!pool)
+        return;
+    mem_pool_stats stats = mem_pool_get_stats(pool);
+    sum->cell = stats.cell;
+    sum->live += stats.live;
+    sum->slabs += stats.slabs;
+    sum->held += stats.held;
+}
+
+/* All workers' pools together; the caller holds the server's lock. */
+static void write_pools(json_writer *w, const server *s)
+{
+    mem_pool_stats requests = {0}, connections = {0};
+    for (const worker *of = s->workers; of; of = of->next) {
+        add_pool(&requests, of->requests);
+        add_pool(&connections, of->connections);
+    }
+    begin_member(w, "pools");
+    write_pool_stats(w, "requests", requests);
+    write_pool_stats(w, "connections", connections);
     json_write_end_object(w);
 }
 
@@ -109,8 +239,10 @@ slate_result memory_handler(slate_request *req)
     pthread_mutex_lock(&s->lock);
     for (const worker *of = s->workers; of; of = of->next)
         write_worker(w, of);
-    pthread_mutex_unlock(&s->lock);
     json_write_end_array(w);
+    write_pools(w, s);
+    write_contexts(w, s);
+    pthread_mutex_unlock(&s->lock);
     write_mallinfo(w);
     write_smaps(w);
     json_write_end_object(w);

@@ -136,6 +136,7 @@ static void raise_file_limit(const options *opts)
 
 static bool prepare(server *s, const slate_route *routes)
 {
+    door_setup();
     if (s->opts.alloc == ALLOC_ARENA)
         json_bridge_install();
     json_object_seed(0); /* static memory; before any thread */

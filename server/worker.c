@@ -37,6 +37,7 @@ static void worker_free(worker *w)
     mem_blocks_delete(w->blocks);
     free(w->by_route);
     pthread_mutex_destroy(&w->lock);
+    door_destroy(&w->door);
     free(w);
 }
 
@@ -47,6 +48,7 @@ static worker *worker_create(listener *on)
     if (!w)
         return NULL;
     pthread_mutex_init(&w->lock, NULL); /* default attributes: cannot fail */
+    door_init(&w->door);
     w->owner = s;
     w->admin = on->admin;
     w->route_count = on->routes->count + 1u;
@@ -69,6 +71,11 @@ static worker *worker_create(listener *on)
     else
         mem_heap_init(&w->context, NULL, "worker");
     return w;
+}
+
+worker *worker_this(void)
+{
+    return this_worker;
 }
 
 worker *worker_current(listener *on)
