@@ -1,11 +1,11 @@
 /* Blocks: where arenas and pools get their memory, and how it goes back to the system.
  *
  * Blocks are mapped (never malloc'd: an arena on top of malloc inherits malloc's retention), in
- * size classes of powers of two from 4 KiB to 1 MiB; larger ones are mapped to measure. A *magazine*
- * (mem_blocks) belongs to one thread: last in, first out, so that the next request gets the block
- * that is still hot in cache. What is above its retain limit goes to the *depot*, which all
- * magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what lay
- * unused for a whole period, with no traffic needed. Blocks above MEM_BLOCK_SHARED go to the system
+ * size classes of powers of two from 4 KiB to 1 MiB; larger ones are mapped to measure. A
+ * *magazine* (mem_blocks) belongs to one thread: last in, first out, so that the next request gets
+ * the block that is still hot in cache. What is above its retain limit goes to the *depot*, which
+ * all magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what
+ * lay unused for a whole period, with no traffic needed. Blocks above MEM_BLOCK_SHARED go to the system
  * instead: a large block that is used again is resident as far as its largest user went, and under
  * a spike that is more than the page faults are worth. */
 #ifndef MEM_BLOCKS_H

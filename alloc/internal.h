@@ -87,7 +87,7 @@ static inline void mem_list_moved(mem_block **list, mem_block *block)
         block->next->prev = block;
 }
 
-/* ---- Budgets (NULL: unlimited) ---------------------------------------------------------------- */
+/* ---- Budgets (NULL: unlimited) --------------------------------------------------------------- */
 
 #define MEM_IMPOSSIBLE SIZE_MAX /* stands for a size that cannot be represented */
 
@@ -102,7 +102,7 @@ static inline bool mem_budget_refused(const mem_budget *budget)
     return budget && budget->refused != MEM_GRANTED;
 }
 
-/* ---- Blocks ------------------------------------------------------------------------------------ */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
 #define MEM_CLASSES 9 /* 4 KiB << 0 … 4 KiB << 8 = 1 MiB */
 static_assert(MEM_BLOCK_MIN << (MEM_CLASSES - 1) == MEM_BLOCK_MAX,

@@ -134,7 +134,7 @@ static void push_recent(mem_pool *pool, void *cell)
     mem_count(&pool->recent_count, 1);
 }
 
-/* The stack has no room: its older half goes to the slabs, or all of it if the pool is shrinking. */
+/* The stack has no room: its older half goes to the slabs; all of it if the pool is shrinking. */
 static __attribute__((noinline)) void give_past_room(mem_pool *pool, void *cell)
 {
     bool shrinking = pool->recent_room < RECENT;
@@ -194,7 +194,7 @@ void mem_pool_give(mem_pool *pool, void *cell)
         give_past_room(pool, cell);
 }
 
-/* The counts are read one after the other, so another thread may see a cell twice for an instant. */
+/* The counts are read one after the other: another thread may see a cell twice for an instant. */
 mem_pool_stats mem_pool_get_stats(const mem_pool *pool)
 {
     size_t slabs = mem_read(&pool->slabs);

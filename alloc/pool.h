@@ -22,8 +22,8 @@ typedef struct mem_pool_stats {
     size_t held;  /* bytes of slabs */
 } mem_pool_stats;
 
-/* Cells of `cell_size` bytes (1 to 32 KiB), rounded up to 8; aligned to 16 if a multiple of 16, else
- * to 8. NULL: no memory or a size out of range. */
+/* Cells of `cell_size` bytes (1 to 32 KiB), rounded up to 8; aligned to 16 if a multiple of 16,
+ * else to 8. NULL: no memory or a size out of range. */
 mem_pool *mem_pool_create(mem_blocks *source, size_t cell_size);
 /* All cells are given back before. NULL is allowed. */
 void mem_pool_delete(mem_pool *pool);

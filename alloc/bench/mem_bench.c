@@ -275,8 +275,8 @@ static void print_setting(void)
 #else
     printf(MEM_BENCH_FLAGS ", assertions ON%s\n", MEM_ASAN ? ", AddressSanitizer" : "");
 #endif
-    printf("sizes      mixed: %zu times %d objects, %zu bytes; nodes: %zu; cells: %u, %zu turns;\n"
-           "           resident: 3 times %zu objects\n",
+    printf("sizes      mixed: %zu times %d objects, %zu bytes; nodes: %zu; cells: %u,\n"
+           "           %zu turns; resident: 3 times %zu objects\n",
            sizes.cycles, MIXED, mixed_sizes(size), sizes.nodes, sizes.live, sizes.churn,
            sizes.objects);
     printf("method     %zu turns an arm, in alternation; CPU time of one thread\n\n", sizes.turns);

@@ -1,4 +1,4 @@
-/* Budgets: what is charged, which refusal is given, that it sticks, and that all of it comes back. */
+/* Budgets: what is charged, which refusal is given, that it sticks, and that all comes back. */
 #include "mem_fixture.h"
 
 #include <pthread.h>
