@@ -46,6 +46,25 @@ def cpu_ns(pid):
     return time.clock_gettime_ns((~pid << 3) | _SCHED)
 
 
+def _tasks(pid, name):
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/{name}", encoding="ascii", errors="replace") as f:
+                yield f.read()
+        except FileNotFoundError:  # a thread that has just ended
+            pass
+
+
+def occupied_ns(pid):
+    """How long its threads have run, or would have if a processor had been free."""
+    return sum(int(ns) for text in _tasks(pid, "schedstat") for ns in text.split()[:2])
+
+
+def sleeps(pid):
+    """Whether no thread of it runs or wants to."""
+    return all(text.rpartition(")")[2].split()[0] == "S" for text in _tasks(pid, "stat"))
+
+
 def resident(pid):
     """(resident, anonymous) bytes from statm: a microsecond to read, exact to some hundred kB."""
     with open(f"/proc/{pid}/statm", "rb") as f:

@@ -15,8 +15,9 @@ from .idle import Watch
 from .server import Server, ServerError
 
 SAMPLE_SECONDS = 0.04
-SETTLE_SECONDS = 0.2
-AFTER_LOAD_SECONDS = 0.1  # the server ends what the client no longer waits for
+SETTLE_SECONDS = 0.1
+AFTER_LOAD_SECONDS = 0.1  # the server ends what the client no longer waits for,
+AT_MOST_SECONDS = 10  # or longer, where it gets little of its processor
 CLIENT_START_UP = {"wrk": 0.25, "swarm": 0.6}  # seconds that are not load
 
 
@@ -56,7 +57,14 @@ class Slot:
             self.bench.watches.pause(self.scenario.load.warm_up)
             wrk.end_early(client)
             client.communicate()
-        self.bench.watches.pause(SETTLE_SECONDS)
+        self._settle(SETTLE_SECONDS)
+
+    def _settle(self, seconds):
+        """Until the server has had nothing to do for a moment."""
+        end = time.monotonic() + AT_MOST_SECONDS
+        self.bench.watches.pause(seconds)
+        while time.monotonic() < end and not proc.sleeps(self.server.pid):
+            self.bench.watches.pause(SAMPLE_SECONDS)
 
     def _by_wrk(self):
         return self.scenario.load.client == "wrk"
@@ -76,14 +84,14 @@ class Slot:
         before, faults, elsewhere = proc.cpu(pid), proc.minor_faults(pid), self._cpu_elsewhere()
         start = time.monotonic()
         client = self._start_client(out)
-        client_ns = stop = None
+        client_ns = occupied_ns = stop = None
         while client.poll() is None:
             now = time.monotonic()
             self.series.append((now - start, proc.resident(pid)[1]))
             if stop is None and os.path.exists(out):
                 stop = now
             if stop is None:
-                client_ns = proc.cpu_ns(client.pid)
+                client_ns, occupied_ns = proc.cpu_ns(client.pid), proc.occupied_ns(client.pid)
                 client_seen = now
             self.bench.watches.pause(SAMPLE_SECONDS)
         said = client.stderr.read().decode(errors="replace").strip()
@@ -94,7 +102,7 @@ class Slot:
         self.watch = Watch(pid, end, self.scenario.idle)
         self.bench.watches.add(self.watch)
         self.facts["stop"] = end - start
-        self.bench.watches.pause(AFTER_LOAD_SECONDS)
+        self._settle(AFTER_LOAD_SECONDS)
 
         used = proc.cpu(pid).since(before)
         others = self._cpu_elsewhere() - elsewhere - used.total_ns
@@ -104,6 +112,7 @@ class Slot:
             "cpu": used, "faults": proc.minor_faults(pid) - faults, "own_seconds": seconds,
             "peak": proc.peak(pid),
             "client_share": client_ns / 1e9 / (client_seen - start) if client_ns else 0.0,
+            "client_occupied": occupied_ns / 1e9 / (client_seen - start) if client_ns else 0.0,
             "server_share": used.total_ns / 1e9 / self.client["seconds"],
             "others": max(0.0, others / 1e9 / (end - start)),
         }
@@ -157,7 +166,7 @@ class Slot:
                                       CLIENT_START_UP[self.scenario.load.client])]
         if client["raw"] and self._by_wrk():
             self.gates.append(gates.littles_law(client, histogram.mean(client["raw"]),
-                                                client["raw"][-1][0], facts["client_share"]))
+                                                client["raw"][-1][0], facts["client_occupied"]))
 
     def _derive(self):
         """The metrics. Costs are per request that the server counts as answered."""

@@ -33,8 +33,8 @@ def client(**changes):
     (gates.allocator(ARENA, {"alloc": "malloc"}), False),
     (gates.allocator(ARENA, None), False),
     (gates.allocator(YARDSTICK, None), True),
-    (gates.silence([{"t": 0.11}, {"t": 5.4}], [0.1, 5]), True),
-    (gates.silence([{"t": 0.11}, {"t": 5.6}], [0.1, 5]), False),
+    (gates.silence([{"t": 0.11}, {"t": 5.9}], [0.1, 5]), True),
+    (gates.silence([{"t": 0.11}, {"t": 6.1}], [0.1, 5]), False),
     (gates.silence([{"t": 0.11}], [0.1, 5]), False),
     (gates.ended(0), True),
     (gates.ended(1), False),
@@ -45,8 +45,8 @@ def test_gate(gate, passes):
     assert any(letter.isdigit() for letter in gate.said) or "/version" in gate.said
 
 
-def little(mean_us, client_share=0.1, max_us=20_000):
-    return gates.littles_law(client(), mean_us, max_us, client_share).passed
+def little(mean_us, client_occupied=0.1, max_us=20_000):
+    return gates.littles_law(client(), mean_us, max_us, client_occupied).passed
 
 
 def test_littles_law_misses_no_connection():
@@ -58,7 +58,7 @@ def test_littles_law_misses_no_connection():
 
 def test_littles_law_allows_for_a_busy_client_and_for_what_was_cut_off():
     assert not little(4_000)
-    assert little(4_000, client_share=0.5)
+    assert little(4_000, client_occupied=0.5)
     assert little(4_000, max_us=1_000_000)
 
 

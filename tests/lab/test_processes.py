@@ -66,6 +66,17 @@ def test_cpu_time_of_another_process_is_exact_and_split():
     assert 0 < used.user_ns() <= used.total_ns
 
 
+def test_a_process_sleeps_or_is_occupied(sleeper):
+    assert proc.sleeps(sleeper.pid)
+    before = proc.occupied_ns(sleeper.pid)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        time.sleep(0.5)
+        assert not proc.sleeps(process.pid)
+        assert proc.occupied_ns(process.pid) > 0.2e9
+        process.kill()
+    assert proc.occupied_ns(sleeper.pid) - before < 0.1e9
+
+
 def test_a_split_of_few_samples_is_not_given():
     ticks = 99 * proc.TICK_NS
     assert proc.Cpu(ticks, ticks, ticks // 2).user_ns() is None
