@@ -96,7 +96,11 @@ bool listener_start(listener *l, unsigned threads)
     char bound[96];
     print_bound(l->fd, bound, sizeof bound);
     l->loops = calloc(threads, sizeof(struct MHD_Daemon *));
-    for (; l->loops && l->loop_count < threads; l->loop_count++) {
+    if (!l->loops) {
+        log_error("Cannot start the event loops on %s: out of memory.", bound);
+        return false;
+    }
+    for (; l->loop_count < threads; l->loop_count++) {
         int fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 0); /* each loop closes its own */
         struct MHD_Daemon *loop = fd >= 0 ? start_loop(l, fd, threads) : NULL;
         if (!loop && fd >= 0)
