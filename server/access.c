@@ -29,8 +29,8 @@ static size_t put_json_string(char *out, size_t room, const char *text)
     return n;
 }
 
-static int put_json(char *line, slate_request *req, int64_t now_ns, bool sent,
-                    const struct tm *utc, long ms)
+static int put_json(char *line, slate_request *req, int64_t now_ns, bool sent, const struct tm *utc,
+                    long ms)
 {
     char path[1024], method[64], id[REQUEST_ID_MAX + 1], remote[REMOTE_MAX];
     connection_remote(req->conn, remote);
@@ -54,8 +54,8 @@ static int put_clf(char *line, slate_request *req, const struct tm *utc)
     put_json_string(path, sizeof path, req->path);
     put_json_string(method, sizeof method, req->method);
     strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S +0000", utc);
-    return snprintf(line, LINE_MAX_BYTES, "%s - - [%s] \"%s %s HTTP/1.1\" %d %zu\n",
-                    remote, time, method, path, req->status, req->answer_size);
+    return snprintf(line, LINE_MAX_BYTES, "%s - - [%s] \"%s %s HTTP/1.1\" %d %zu\n", remote, time,
+                    method, path, req->status, req->answer_size);
 }
 
 void access_log(slate_request *req, int64_t now_ns, bool sent)

@@ -86,7 +86,9 @@ static slate_result trim(slate_request *req)
 const slate_route admin_routes[] = {
     {.path = "/healthz", .on = {[SLATE_GET] = healthz}, .summary = "The process is alive."},
     {.path = "/readyz", .on = {[SLATE_GET] = readyz}, .summary = "It takes requests."},
-    {.path = "/version", .on = {[SLATE_GET] = version}, .summary = "What runs, with which options."},
+    {.path = "/version",
+     .on = {[SLATE_GET] = version},
+     .summary = "What runs, with which options."},
     {.path = "/metrics", .on = {[SLATE_GET] = metrics_handler}, .summary = "Prometheus metrics."},
     {.path = "/debug/memory", .on = {[SLATE_GET] = memory_handler}, .summary = "Who holds memory."},
     {.path = "/trim", .on = {[SLATE_POST] = trim}, .summary = "Gives idle memory back now."},

@@ -115,8 +115,7 @@ static bool parse_length(const char *text, uint64_t *ret_length)
     if (*text == '\0')
         return false;
     for (; *text; text++) {
-        if (*text < '0' || *text > '9' ||
-            __builtin_mul_overflow(length, (uint64_t)10, &length) ||
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(length, (uint64_t)10, &length) ||
             __builtin_add_overflow(length, (uint64_t)(*text - '0'), &length))
             return false;
     }
@@ -151,7 +150,8 @@ static framing check_framing(const header_scan *scan)
         return BAD_REQUEST("HTTP/1.0 has no Transfer-Encoding.");
     if (scan->codings > 0) {
         if (strcasecmp(scan->coding, "chunked") != 0)
-            return (framing){501, "transfer-coding", "The only transfer coding known is chunked.", 0};
+            return (framing){501, "transfer-coding", "The only transfer coding known is chunked.",
+                             0};
         return (framing){.body = UNKNOWN_LENGTH};
     }
     framing f = {0};
@@ -190,7 +190,7 @@ static bool find_verb(const char *method, slate_method *ret_verb)
     static const struct {
         const char *name;
         slate_method verb;
-    } verbs[] = {{"GET", SLATE_GET}, {"HEAD", SLATE_GET},   {"POST", SLATE_POST},
+    } verbs[] = {{"GET", SLATE_GET}, {"HEAD", SLATE_GET},    {"POST", SLATE_POST},
                  {"PUT", SLATE_PUT}, {"PATCH", SLATE_PATCH}, {"DELETE", SLATE_DELETE}};
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         if (strcmp(method, verbs[i].name) == 0) {
@@ -387,8 +387,7 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     connection *conn = info ? info->socket_context : NULL;
     slate_request *req = conn ? request_begin(conn, mhd) : NULL;
     if (!req) /* no memory for the smallest struct: even this must get its 503 */
-        return MHD_queue_response(mhd, 503,
-                                  on->owner->ready_made[READY_MADE_OVERLOADED].response);
+        return MHD_queue_response(mhd, 503, on->owner->ready_made[READY_MADE_OVERLOADED].response);
     *state = req;
     req->method = method;
     req->path = url;

@@ -46,15 +46,20 @@ static inline uint64_t counter_get(const counter *c)
 
 typedef struct route_counters {
     counter answers[METHOD_SLOTS][STATUS_SLOTS]; /* by metrics.c's tables */
-    counter duration[DURATION_BUCKETS];   /* requests, not cumulative; the last is +Inf */
-    counter duration_ns;                  /* sum */
-    counter bytes_in, bytes_out;          /* of bodies */
+    counter duration[DURATION_BUCKETS];          /* requests, not cumulative; the last is +Inf */
+    counter duration_ns;                         /* sum */
+    counter bytes_in, bytes_out;                 /* of bodies */
 } route_counters;
 
 /* ---- Server ------------------------------------------------------------------------------------ */
 
 /* Answers that need no memory when they are sent: built at start-up. */
-typedef enum { READY_MADE_TOO_LARGE, READY_MADE_OVERLOADED, READY_MADE_FAILED, READY_MADE } ready_made;
+typedef enum {
+    READY_MADE_TOO_LARGE,
+    READY_MADE_OVERLOADED,
+    READY_MADE_FAILED,
+    READY_MADE
+} ready_made;
 
 /* One address that is listened on, with its routes. */
 struct listener {
@@ -123,10 +128,10 @@ struct worker {
     connection *open_connections;
     bool ended;
 
-    counter accepted, closed;     /* connections */
-    counter begun, completed;     /* requests: begun - completed are in flight */
-    counter aborted, refused;     /* requests without an answer; requests refused for memory */
-    route_counters *by_route;     /* router count + 1: the last is for unknown paths */
+    counter accepted, closed; /* connections */
+    counter begun, completed; /* requests: begun - completed are in flight */
+    counter aborted, refused; /* requests without an answer; requests refused for memory */
+    route_counters *by_route; /* router count + 1: the last is for unknown paths */
     size_t route_count;
     worker *next;
 };
@@ -142,11 +147,12 @@ void workers_free(server *s);
 struct connection {
     worker *worker;
     listener *listener;
-    slate_request *request; /* the one in flight, or NULL: released with the connection at the latest */
-    int fd;                 /* valid while in the worker's list */
-    int64_t deadline_ms;    /* atomic; monotonic; when the reaper shuts it: the next request's headers
+    slate_request
+        *request; /* the one in flight, or NULL: released with the connection at the latest */
+    int fd;       /* valid while in the worker's list */
+    int64_t deadline_ms; /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: none */
-    bool linger;           /* the answer closes it while the client may still be sending */
+    bool linger;         /* the answer closes it while the client may still be sending */
     connection *prev, *next;
     struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
 };

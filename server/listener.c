@@ -110,8 +110,8 @@ bool listener_start(listener *l, unsigned threads)
         l->loops[l->loop_count] = loop;
     }
     if (l->loop_count < threads) {
-        log_error("Cannot start event loop %u of %u on %s: %s.", l->loop_count + 1, threads,
-                  bound, errno ? strerror(errno) : "libmicrohttpd refused");
+        log_error("Cannot start event loop %u of %u on %s: %s.", l->loop_count + 1, threads, bound,
+                  errno ? strerror(errno) : "libmicrohttpd refused");
         return false;
     }
     log_info("%s on %s", l->admin ? "admin" : "listening", bound);

@@ -170,17 +170,18 @@ static void put_requests(page *p, server *s)
     head(p, "http_requests_total", "counter", "Answers, by route template and status.");
     for (size_t i = 0; i < count; i++)
         put_answers(p, route_label(routes, i), &sums[i]);
-    head(p, "http_request_duration_seconds", "histogram", "From the headers to the last byte sent.");
+    head(p, "http_request_duration_seconds", "histogram",
+         "From the headers to the last byte sent.");
     for (size_t i = 0; i < count; i++)
         put_durations(p, route_label(routes, i), &sums[i]);
     head(p, "http_request_body_bytes_total", "counter", "Bytes of request bodies.");
     for (size_t i = 0; i < count; i++)
-        put(p, "http_request_body_bytes_total{route=\"%s\"} %llu\n",
-            route_label(routes, i), (unsigned long long)sums[i].bytes_in);
+        put(p, "http_request_body_bytes_total{route=\"%s\"} %llu\n", route_label(routes, i),
+            (unsigned long long)sums[i].bytes_in);
     head(p, "http_response_body_bytes_total", "counter", "Bytes of answers.");
     for (size_t i = 0; i < count; i++)
-        put(p, "http_response_body_bytes_total{route=\"%s\"} %llu\n",
-            route_label(routes, i), (unsigned long long)sums[i].bytes_out);
+        put(p, "http_response_body_bytes_total{route=\"%s\"} %llu\n", route_label(routes, i),
+            (unsigned long long)sums[i].bytes_out);
 }
 
 /* ---- Memory and process -------------------------------------------------------------------------------- */
@@ -197,7 +198,8 @@ static void put_memory(page *p, server *s)
         lent += stats.lent;
     }
     pthread_mutex_unlock(&s->lock);
-    head(p, "slate_block_bytes", "gauge", "Bytes of blocks: in use, or idle in magazines or depot.");
+    head(p, "slate_block_bytes", "gauge",
+         "Bytes of blocks: in use, or idle in magazines or depot.");
     put(p, "slate_block_bytes{state=\"in_use\"} %llu\n", (unsigned long long)lent);
     put(p, "slate_block_bytes{state=\"magazine\"} %llu\n", (unsigned long long)magazine);
     put(p, "slate_block_bytes{state=\"depot\"} %llu\n",

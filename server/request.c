@@ -15,7 +15,8 @@
 /* In arena mode each request carries the first blocks of its contexts: small requests need no
  * other. The scratch gets the larger part, since a tree is several times its text. */
 #define FIRST_REQUEST 1024u
-#define FIRST_SCRATCH ((REQUEST_CELL - sizeof(slate_request) - FIRST_REQUEST) / MEM_ALIGN * MEM_ALIGN)
+#define FIRST_SCRATCH \
+    ((REQUEST_CELL - sizeof(slate_request) - FIRST_REQUEST) / MEM_ALIGN * MEM_ALIGN)
 static_assert(sizeof(slate_request) % MEM_ALIGN == 0, "the first blocks are aligned");
 static_assert(sizeof(slate_request) + 2 * FIRST_REQUEST <= REQUEST_CELL, "room for both blocks");
 static_assert(REQUEST_CELL % MEM_ALIGN == 0, "pool cells are aligned");
@@ -147,10 +148,9 @@ static void answer_early(slate_request *req)
     case EARLY_MEDIA_TYPE:
         slate_set_header(req, req->verb == SLATE_PATCH ? "Accept-Patch" : "Accept-Post",
                          r->is->consumes);
-        slate_answer_problem(req, 415, "media-type", NULL,
-                             "The body is \"%.100s\"; accepted are: %s, in UTF-8.",
-                             req->media_type ? req->media_type : "of no stated type",
-                             r->is->consumes);
+        slate_answer_problem(
+            req, 415, "media-type", NULL, "The body is \"%.100s\"; accepted are: %s, in UTF-8.",
+            req->media_type ? req->media_type : "of no stated type", r->is->consumes);
         break;
     case EARLY_EXPECTATION:
         slate_answer_problem(req, 417, "expectation", NULL,

@@ -20,8 +20,8 @@ const char *const slate_version = SLATE_VERSION;
 typedef struct housekeeper {
     int64_t next_decay_ms, next_reap_ms;
     int64_t tick_ms;
-    totals last;   /* as of the last decay */
-    bool spent;    /* something has run since the last trim */
+    totals last; /* as of the last decay */
+    bool spent;  /* something has run since the last trim */
 } housekeeper;
 
 #define REAP_EVERY_MS 250

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <cmocka.h>
 
 #include "../../server/internal.h"
 #include "../../server/log.h"
