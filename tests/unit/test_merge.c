@@ -66,23 +66,20 @@ static void members_keep_their_order(void **state)
                   "{\"b\":5,\"c\":3,\"d\":4}");
 }
 
+static void nest(struct text *t, const char *innermost)
+{
+    text_repeat(t, "{\"a\":", 200);
+    text_add(t, "%s", innermost);
+    text_repeat(t, "}", 200);
+}
+
 static void deep_patches_merge(void **state)
 {
-    char doc[2000] = "", patch[2000] = "", expected[2000] = "";
+    char doc[2000], patch[2000], expected[2000];
     (void)state;
-    for (int i = 0; i < 200; i++) {
-        strcat(doc, "{\"a\":");
-        strcat(patch, "{\"a\":");
-        strcat(expected, "{\"a\":");
-    }
-    strcat(doc, "{\"x\":1}");
-    strcat(patch, "{\"y\":2}");
-    strcat(expected, "{\"x\":1,\"y\":2}");
-    for (int i = 0; i < 200; i++) {
-        strcat(doc, "}");
-        strcat(patch, "}");
-        strcat(expected, "}");
-    }
+    nest(&text_in(doc), "{\"x\":1}");
+    nest(&text_in(patch), "{\"y\":2}");
+    nest(&text_in(expected), "{\"x\":1,\"y\":2}");
     assert_merged(doc, patch, expected);
 }
 
@@ -93,10 +90,10 @@ static void a_refused_allocation_is_reported(void **state)
     (void)state;
     if (mode == MODE_MALLOC)
         skip(); /* jansson's memory is not the context's */
-    char *at = patch;
+    struct text t = text_in(patch);
     for (int i = 0; i < 100; i++)
-        at += sprintf(at, "%c\"m%d\":%d", i ? ',' : '{', i, i);
-    strcpy(at, "}");
+        text_add(&t, "%c\"m%d\":%d", i ? ',' : '{', i, i);
+    text_add(&t, "}");
     snprintf(text, sizeof text, "{\"doc\":{},\"patch\":%s}", patch);
     for (size_t more = 1; more < 64 * 1024; more += 512) {
         json_t *body = tree_of(text);

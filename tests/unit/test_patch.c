@@ -309,11 +309,12 @@ static void impossible_operations_are_refused(void **state)
 
 static void long_pointers_are_shown_in_part(void **state)
 {
-    char patch[2000] = "[{\"op\":\"remove\",\"path\":\"/";
+    char patch[2000];
+    struct text t = text_in(patch);
     (void)state;
-    for (int i = 0; i < 300; i++)
-        strcat(patch, "\xE2\x82\xAC");
-    strcat(patch, "\"}]");
+    text_add(&t, "[{\"op\":\"remove\",\"path\":\"/");
+    text_repeat(&t, "\xE2\x82\xAC", 300);
+    text_add(&t, "\"}]");
     assert_refused("{}", patch, PATCH_IMPOSSIBLE, "/0/path");
     assert_true(strlen(problem.detail) < 200);
 }
@@ -324,14 +325,10 @@ static void long_pointers_are_shown_in_part(void **state)
 static char *repeated(const char *operation, size_t times)
 {
     static char patch[256 * 1024];
-    char *at = patch;
-    *at++ = '[';
-    for (size_t i = 0; i < times; i++) {
-        if (i > 0)
-            *at++ = ',';
-        at = stpcpy(at, operation);
-    }
-    strcpy(at, "]");
+    struct text t = text_in(patch);
+    for (size_t i = 0; i < times; i++)
+        text_add(&t, "%c%s", i ? ',' : '[', operation);
+    text_add(&t, "]");
     return patch;
 }
 
@@ -362,7 +359,7 @@ static void copies_that_double_a_tree_end_soon(void **state)
     /* Keys are bytes too: 512 times 2,048 fit. */
     char with_key[2200] = "{\"a\":{\"";
     memset(with_key + 7, 'x', 2048);
-    strcpy(with_key + 7 + 2048, "\":1}}");
+    memcpy(with_key + 7 + 2048, "\":1}}", sizeof "\":1}}");
     assert_refused(with_key, repeated("{\"op\":\"copy\",\"from\":\"/a\",\"path\":\"/b\"}", 600),
                    PATCH_LIMIT, "/512");
 }
@@ -376,34 +373,28 @@ static void many_small_copies_fit(void **state)
     end_body();
 }
 
-static char *nest(char *at, const char *open, size_t times)
-{
-    while (times-- > 0)
-        at = stpcpy(at, open);
-    return at;
-}
-
 static void copies_that_double_the_depth_end_soon(void **state)
 {
     static char patch[16 * 1024];
-    char *at = patch;
+    struct text t = text_in(patch);
     (void)state;
     for (size_t i = 0, depth = 2; i < 11; i++, depth *= 2) {
-        at = stpcpy(at, i ? ",{\"op\":\"copy\",\"from\":\"\",\"path\":\""
-                          : "[{\"op\":\"copy\",\"from\":\"\",\"path\":\"");
-        at = stpcpy(nest(at, "/n", depth), "\"}");
+        text_add(&t, "%c{\"op\":\"copy\",\"from\":\"\",\"path\":\"", i ? ',' : '[');
+        text_repeat(&t, "/n", depth);
+        text_add(&t, "\"}");
     }
-    strcpy(at, "]");
+    text_add(&t, "]");
     /* From two levels to four, eight, …, 1,024. */
     assert_refused("{\"n\":{}}", patch, PATCH_LIMIT, "/9");
     assert_int_equal(problem.limit, PATCH_DEPTH_MAX);
 }
 
 /* `levels` objects in each other, the innermost empty. */
-static char *chain(char *at, size_t levels)
+static void chain(struct text *t, size_t levels)
 {
-    at = stpcpy(nest(at, "{\"n\":", levels - 1), "{}");
-    return nest(at, "}", levels - 1);
+    text_repeat(t, "{\"n\":", levels - 1);
+    text_add(t, "{}");
+    text_repeat(t, "}", levels - 1);
 }
 
 static void deep_values_are_added_up_to_the_limit(void **state)
@@ -411,10 +402,13 @@ static void deep_values_are_added_up_to_the_limit(void **state)
     static char doc[16 * 1024], patch[16 * 1024];
     (void)state;
     for (size_t more = 0; more < 2; more++) {
-        chain(doc, 900);
-        char *at = nest(stpcpy(patch, "[{\"op\":\"add\",\"path\":\""), "/n", 900);
-        at = chain(stpcpy(at, "\",\"value\":"), PATCH_DEPTH_MAX - 900 + more);
-        strcpy(at, "}]");
+        struct text d = text_in(doc), p = text_in(patch);
+        chain(&d, 900);
+        text_add(&p, "[{\"op\":\"add\",\"path\":\"");
+        text_repeat(&p, "/n", 900);
+        text_add(&p, "\",\"value\":");
+        chain(&p, PATCH_DEPTH_MAX - 900 + more);
+        text_add(&p, "}]");
         if (more) {
             assert_refused(doc, patch, PATCH_LIMIT, "/0");
         } else {
@@ -429,20 +423,19 @@ static void moves_chain_up_to_the_limit(void **state)
 {
     enum { CHAINS = 40, LEVELS = 60 };
     static char doc[32 * 1024], patch[128 * 1024];
-    char *at = doc;
+    struct text d = text_in(doc), p = text_in(patch);
     (void)state;
     for (int i = 0; i < CHAINS; i++) {
-        at += sprintf(at, "%c\"c%d\":", i ? ',' : '{', i);
-        at = chain(at, LEVELS);
+        text_add(&d, "%c\"c%d\":", i ? ',' : '{', i);
+        chain(&d, LEVELS);
     }
-    strcpy(at, "}");
-    at = patch;
+    text_add(&d, "}");
     for (int i = 1; i < CHAINS; i++) {
-        at += sprintf(at, "%c{\"op\":\"move\",\"from\":\"/c%d\",\"path\":\"/c0", i > 1 ? ',' : '[',
-                      i);
-        at = stpcpy(nest(at, "/n", (size_t)(LEVELS * i)), "\"}");
+        text_add(&p, "%c{\"op\":\"move\",\"from\":\"/c%d\",\"path\":\"/c0", i > 1 ? ',' : '[', i);
+        text_repeat(&p, "/n", (size_t)(LEVELS * i));
+        text_add(&p, "\"}");
     }
-    strcpy(at, "]");
+    text_add(&p, "]");
     /* One level, and 60 for each chain: 17 chains make 1,021. */
     assert_refused(doc, patch, PATCH_LIMIT, "/16");
     assert_int_equal(problem.limit, PATCH_DEPTH_MAX);
@@ -451,16 +444,15 @@ static void moves_chain_up_to_the_limit(void **state)
 static void a_thousand_moves_of_a_flat_document_are_no_depth(void **state)
 {
     static char doc[64 * 1024], patch[256 * 1024];
-    char *at = doc;
+    struct text d = text_in(doc), p = text_in(patch);
     (void)state;
     for (int i = 0; i < 1000; i++)
-        at += sprintf(at, "%c\"k%d\":%d", i ? ',' : '{', i, i);
-    strcpy(at, ",\"x\":{\"y\":{\"z\":{}}}}");
-    at = patch;
+        text_add(&d, "%c\"k%d\":%d", i ? ',' : '{', i, i);
+    text_add(&d, ",\"x\":{\"y\":{\"z\":{}}}}");
     for (int i = 0; i < 1000; i++)
-        at += sprintf(at, "%c{\"op\":\"move\",\"from\":\"/k%d\",\"path\":\"/x/y/z/k%d\"}",
-                      i ? ',' : '[', i, i);
-    strcpy(at, "]");
+        text_add(&p, "%c{\"op\":\"move\",\"from\":\"/k%d\",\"path\":\"/x/y/z/k%d\"}", i ? ',' : '[',
+                 i, i);
+    text_add(&p, "]");
     assert_true(patched(doc, patch));
     assert_int_equal(tree_depth(json_object_get(body, "doc")), 4);
     end_body();

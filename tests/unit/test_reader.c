@@ -182,14 +182,12 @@ static void sentences_show_at_most_a_part_of_a_long_token(void **state)
 static void assert_depth(const char *open, const char *close, unsigned depth, unsigned limit)
 {
     static char text[64 * 1024];
-    char *at = text;
-    for (unsigned i = 0; i < depth; i++)
-        at = stpcpy(at, open);
-    *at++ = '1';
-    for (unsigned i = 0; i < depth; i++)
-        at = stpcpy(at, close);
+    struct text t = text_in(text);
+    text_repeat(&t, open, depth);
+    text_add(&t, "1");
+    text_repeat(&t, close, depth);
 
-    json_t *tree = read_exact(text, (size_t)(at - text), limit);
+    json_t *tree = read_exact(text, (size_t)(t.at - text), limit);
     if (depth <= limit) {
         assert_non_null(tree);
     } else {
@@ -323,22 +321,24 @@ static void mutants_are_judged_as_by_jansson(void **state)
 /* ---- Allocation ------------------------------------------------------------------------------- */
 
 /* Keys and strings of all lengths, so that jansson's token buffer grows in the middle of them. */
-static size_t make_document(char *text, int members)
+static size_t make_document(char *text, size_t size, int members)
 {
-    char *at = stpcpy(text, "{");
+    struct text t = {text, text + size};
+    text_add(&t, "{");
     for (int i = 1; i <= members; i++) {
-        at += sprintf(at, "%s\"%0*d\":[\"", i > 1 ? "," : "", i * 3, i);
+        text_add(&t, "%s\"%0*d\":[\"", i > 1 ? "," : "", i * 3, i);
         for (int k = 0; k < i * 7; k++)
-            *at++ = (char)('a' + k % 26);
-        at += sprintf(at, "\",%d,%d.5,{\"x\":[]}]", i, i);
+            text_add(&t, "%c", 'a' + k % 26);
+        text_add(&t, "\",%d,%d.5,{\"x\":[]}]", i, i);
     }
-    return (size_t)(stpcpy(at, "}") - text);
+    text_add(&t, "}");
+    return (size_t)(t.at - text);
 }
 
 static void a_spent_budget_never_yields_a_wrong_tree(void **state)
 {
     static char text[64 * 1024];
-    size_t size = make_document(text, 60), refused = 0, limit = 512;
+    size_t size = make_document(text, sizeof text, 60), refused = 0, limit = 512;
     (void)state;
     if (mode == MODE_MALLOC)
         skip(); /* jansson's memory is not the context's */
@@ -378,7 +378,7 @@ static void *alloc_but_one(mem_context *ctx, size_t size, size_t align)
 static void a_single_failed_allocation_never_yields_a_wrong_tree(void **state)
 {
     static char text[8 * 1024];
-    size_t size = make_document(text, 15), tries = 0;
+    size_t size = make_document(text, sizeof text, 15), tries = 0;
     (void)state;
     if (mode != MODE_HEAP)
         skip();
@@ -418,7 +418,7 @@ static void a_refusal_before_reading_is_reported_too(void **state)
 static void a_freed_tree_leaves_nothing_outstanding(void **state)
 {
     static char text[64 * 1024];
-    size_t size = make_document(text, 60);
+    size_t size = make_document(text, sizeof text, 60);
     (void)state;
     json_t *tree = json_read(text, size, 10, &problem);
     assert_non_null(tree);

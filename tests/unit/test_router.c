@@ -1,10 +1,10 @@
 /* The router: which route a path finds, what its parameters say, and what stands in Allow. */
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
 
 #include "../../server/internal.h"
 #include "../../server/log.h"

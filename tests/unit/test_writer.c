@@ -128,28 +128,28 @@ static void real_documents_read_back_equal(void **state)
 /* ---- Strings --------------------------------------------------------------------------------- */
 
 /* The slow way, character by character. */
-static size_t escape(const char *text, size_t size, char *out)
+static size_t escape(const char *text, size_t size, char *out, size_t room)
 {
     static const char named[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    char *at = out;
-    *at++ = '"';
+    struct text t = {out, out + room};
+    text_add(&t, "\"");
     for (size_t i = 0; i < size; i++) {
         const char *name = text[i] ? strchr(named, text[i]) : NULL;
         if (name)
-            at += sprintf(at, "\\%c", letters[name - named]);
+            text_add(&t, "\\%c", letters[name - named]);
         else if ((unsigned char)text[i] < 0x20)
-            at += sprintf(at, "\\u%04x", (unsigned)text[i]);
+            text_add(&t, "\\u%04x", (unsigned)text[i]);
         else
-            *at++ = text[i];
+            text_add(&t, "%c", text[i]);
     }
-    *at++ = '"';
-    return (size_t)(at - out);
+    text_add(&t, "\"");
+    return (size_t)(t.at - out);
 }
 
 static void assert_escaped(const char *text, size_t size)
 {
     char expected[1024];
-    size_t length = escape(text, size, expected);
+    size_t length = escape(text, size, expected, sizeof expected);
     /* An exact copy, so that the sanitizers see a byte read too many. */
     char *exact = malloc(size ? size : 1);
     memcpy(exact, text, size);
@@ -172,7 +172,7 @@ static void assert_escaped(const char *text, size_t size)
 static void every_character_is_escaped_as_shortly_as_possible(void **state)
 {
     (void)state;
-    assert_int_equal(escape("\b\f\n\r\t\"\\\x01/\x7f", 10, (char[64]){0}), 24);
+    assert_int_equal(escape("\b\f\n\r\t\"\\\x01/\x7f", 10, (char[64]){0}, 64), 24);
     for (int c = 0; c < 128; c++) {
         for (size_t size = 1; size <= 26; size++) {
             for (size_t position = 0; position < size; position++) {
