@@ -30,7 +30,14 @@ typedef enum { SLATE_ANSWERED } slate_result;
 
 typedef slate_result slate_handler(slate_request *req);
 
-typedef enum { SLATE_GET, SLATE_POST, SLATE_PUT, SLATE_PATCH, SLATE_DELETE, SLATE_METHODS } slate_method;
+typedef enum {
+    SLATE_GET,
+    SLATE_POST,
+    SLATE_PUT,
+    SLATE_PATCH,
+    SLATE_DELETE,
+    SLATE_METHODS
+} slate_method;
 
 /* One route. HEAD follows from GET; OPTIONS, 404 and 405 (with Allow) follow from the table. */
 typedef struct slate_route {

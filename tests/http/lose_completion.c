@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-extern void *__libc_calloc(size_t count, size_t size); /* glibc's own, of which calloc is an alias */
+extern void *__libc_calloc(size_t count,
+                           size_t size); /* glibc's own, of which calloc is an alias */
 
 static int is_armed(void)
 {

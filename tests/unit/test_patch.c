@@ -432,7 +432,7 @@ static void moves_chain_up_to_the_limit(void **state)
     text_add(&d, "}");
     for (int i = 1; i < CHAINS; i++) {
         text_add(&p, "%c{\"op\":\"move\",\"from\":\"/c%d\",\"path\":\"/c0", i > 1 ? ',' : '[', i);
-        text_repeat(&p, "/n", (size_t)(LEVELS * i));
+        text_repeat(&p, "/n", LEVELS * (size_t)i);
         text_add(&p, "\"}");
     }
     text_add(&p, "]");

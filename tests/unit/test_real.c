@@ -175,12 +175,14 @@ static void subnormals_are_shortest(void **state)
 static void decimals_that_people_write_stay_as_they_are(void **state)
 {
     (void)state;
+    uint64_t scale = 1;
     for (int places = 1; places <= 10; places++) {
+        scale *= 10;
         for (int i = 0; i < 3000; i++) {
             char text[40];
             uint64_t digits = random_bits() % 1000000000;
             snprintf(text, sizeof text, "%d.%0*llu", (int)(random_bits() % 10000), places,
-                     (unsigned long long)digits % (unsigned long long)pow(10, places));
+                     (unsigned long long)(digits % scale));
             size_t length = strlen(text);
             while (text[length - 1] == '0' && text[length - 2] != '.')
                 text[--length] = '\0';
