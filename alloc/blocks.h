@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define MEM_BLOCK_MIN (4u * 1024u)     /* smallest class, bytes */
 #define MEM_BLOCK_MAX (1024u * 1024u)  /* largest class that is kept for reuse, bytes */
@@ -68,6 +69,7 @@ void mem_blocks_give(mem_blocks *blocks, mem_block *block);
 /* The bytes that mem_blocks_take(size) will really hold. 0: cannot be represented. */
 size_t mem_block_size(size_t size);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* all else in the library is hidden */
 
 /* AddressSanitizer must see every allocation: its builds have no inline path. */
 #if defined __SANITIZE_ADDRESS__
@@ -217,6 +218,7 @@ static inline mem_context *mem_switch(mem_context *ctx)
     return before;
 }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct mem_pool mem_pool;
 
@@ -35,6 +36,7 @@ void mem_pool_give(mem_pool *pool, void *cell);
 /* Safe from any thread: written by the owner, read relaxed. */
 mem_pool_stats mem_pool_get_stats(const mem_pool *pool);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
