@@ -120,6 +120,7 @@ struct worker {
     door door;           /* callbacks run inside it */
     mem_context context; /* the worker level of the tree: parent of its requests */
     mem_blocks *blocks;
+    mem_block *scratch_block;         /* arena: the first block of every scratch, always hot */
     mem_pool *requests, *connections; /* NULL with --pool off */
     uint64_t next_id;                 /* of requests; with id_seed, unique in the process */
     uint64_t id_seed;
@@ -206,7 +207,7 @@ typedef struct owned_tree {
 
 struct slate_request {
     _Alignas(MEM_ALIGN) mem_context request; /* aligned, as the first blocks follow the struct */
-    mem_context scratch;
+    mem_context scratch;                     /* open while request_run runs */
     mem_budget budget;
     worker *worker;
     connection *conn;
@@ -238,8 +239,7 @@ struct slate_request {
     json_writer writer;
 };
 
-/* Bytes of one pooled request, with the first blocks of its two contexts behind it in arena mode. */
-#define REQUEST_CELL 4080u
+/* Bytes of one pooled request; in arena mode the first block of its context follows the struct. */
 size_t request_cell_size(alloc_mode mode);
 
 /* A request on this connection. NULL: no memory. */

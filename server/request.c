@@ -12,21 +12,17 @@
 #include "internal.h"
 #include "log.h"
 
-/* In arena mode each request carries the first blocks of its contexts: small requests need no
- * other. The scratch gets the larger part, since a tree is several times its text. */
-#define FIRST_REQUEST 1024u
-#define FIRST_SCRATCH \
-    ((REQUEST_CELL - sizeof(slate_request) - FIRST_REQUEST) / MEM_ALIGN * MEM_ALIGN)
-static_assert(sizeof(slate_request) % MEM_ALIGN == 0, "the first blocks are aligned");
-static_assert(sizeof(slate_request) + 2 * FIRST_REQUEST <= REQUEST_CELL, "room for both blocks");
-static_assert(REQUEST_CELL % MEM_ALIGN == 0, "pool cells are aligned");
+/* In arena mode each request carries the first block of its context: small ones need no other. */
+#define FIRST_BLOCK 1088u
+static_assert(sizeof(slate_request) % MEM_ALIGN == 0, "the first block is aligned");
+static_assert(FIRST_BLOCK % MEM_ALIGN == 0, "pool cells are aligned");
 
 /* A body of unknown length starts with this much and doubles. */
 #define FIRST_BODY 4096u
 
 size_t request_cell_size(alloc_mode mode)
 {
-    return mode == ALLOC_ARENA ? REQUEST_CELL : sizeof(slate_request);
+    return sizeof(slate_request) + (mode == ALLOC_ARENA ? FIRST_BLOCK : 0);
 }
 
 server *request_server(const slate_request *req)
@@ -49,19 +45,13 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
     req->last_header = &req->headers;
     req->body_expected = UNKNOWN_LENGTH;
     req->begun_ns = clock_ns();
-    if (s->opts.alloc == ALLOC_ARENA) {
-        char *first = (char *)(req + 1);
-        mem_arena_init(&req->request, &w->context, "request", w->blocks, first, FIRST_REQUEST);
-        mem_arena_init(&req->scratch, &req->request, "scratch", w->blocks, first + FIRST_REQUEST,
-                       FIRST_SCRATCH);
-    } else {
+    if (s->opts.alloc == ALLOC_ARENA)
+        mem_arena_init(&req->request, &w->context, "request", w->blocks, req + 1, FIRST_BLOCK);
+    else
         mem_heap_init(&req->request, &w->context, "request");
-        mem_heap_init(&req->scratch, &req->request, "scratch");
-    }
     /* The admin listener must answer when the public one has used up everything. */
     mem_budget_init(&req->budget, s->opts.request_memory, w->admin ? NULL : &s->in_flight_memory);
     mem_set_budget(&req->request, &req->budget);
-    mem_set_budget(&req->scratch, &req->budget);
     conn->request = req;
     counter_add(&w->begun, 1);
     return req;
@@ -173,8 +163,21 @@ static void release_trees(slate_request *req)
     assert(json_bridge_outstanding() == 0 && "a handler made a tree and did not slate_own it");
 }
 
+/* One handler runs at a time on a worker, so all of them begin in the same block. */
+static void open_scratch(slate_request *req)
+{
+    worker *w = req->worker;
+    if (w->scratch_block)
+        mem_arena_init(&req->scratch, &req->request, "scratch", w->blocks,
+                       (char *)w->scratch_block + MEM_BLOCK_HEADER,
+                       w->scratch_block->size - MEM_BLOCK_HEADER);
+    else
+        mem_heap_init(&req->scratch, &req->request, "scratch");
+}
+
 void request_run(slate_request *req)
 {
+    open_scratch(req);
     mem_context *before = mem_switch(&req->scratch);
     if (req->budget.refused == MEM_GRANTED) {
         if (req->early != EARLY_NONE)
@@ -185,9 +188,9 @@ void request_run(slate_request *req)
     if (!req->answered && req->budget.refused == MEM_GRANTED)
         slate_answer_problem(req, 500, "no-answer", NULL, "The handler gave no answer.");
     release_trees(req);
-    mem_reset(&req->scratch);
-    drop_body(req);
     mem_switch(before);
+    mem_delete(&req->scratch);
+    drop_body(req);
 }
 
 void request_end(slate_request *req, bool sent, int64_t now_ns)

@@ -7,7 +7,18 @@
 #include "internal.h"
 #include "log.h"
 
+#define SCRATCH_BLOCK (16u * 1024u) /* bytes: the tree of a body of some 2 KB */
+
 static __thread worker *this_worker;
+
+static void release_memory(worker *w)
+{
+    mem_pool_delete(w->requests);
+    mem_pool_delete(w->connections);
+    if (w->scratch_block)
+        mem_blocks_give(w->blocks, w->scratch_block);
+    mem_blocks_delete(w->blocks);
+}
 
 /* The thread is over, and its connections with it. */
 static void worker_end(void *arg)
@@ -19,10 +30,9 @@ static void worker_end(void *arg)
     /* Statistics are read under the server's lock, which keeps these pointers valid for them. */
     pthread_mutex_lock(&w->owner->lock);
     mem_delete(&w->context);
-    mem_pool_delete(w->requests);
-    mem_pool_delete(w->connections);
-    mem_blocks_delete(w->blocks);
+    release_memory(w);
     w->requests = w->connections = NULL;
+    w->scratch_block = NULL;
     w->blocks = NULL;
     pthread_mutex_unlock(&w->owner->lock);
     this_worker = NULL;
@@ -32,9 +42,7 @@ static void worker_free(worker *w)
 {
     if (!w)
         return;
-    mem_pool_delete(w->requests);
-    mem_pool_delete(w->connections);
-    mem_blocks_delete(w->blocks);
+    release_memory(w);
     free(w->by_route);
     pthread_mutex_destroy(&w->lock);
     door_destroy(&w->door);
@@ -54,19 +62,21 @@ static worker *worker_create(listener *on)
     w->route_count = on->routes->count + 1u;
     w->by_route = calloc(w->route_count, sizeof *w->by_route);
     w->blocks = mem_blocks_create(s->depot, s->opts.retain);
-    bool pools = true;
+    bool arena = s->opts.alloc == ALLOC_ARENA, pools = true;
+    if (arena && w->blocks)
+        w->scratch_block = mem_blocks_take(w->blocks, SCRATCH_BLOCK);
     if (s->opts.pool && w->blocks) {
         w->requests = mem_pool_create(w->blocks, request_cell_size(s->opts.alloc));
         w->connections = mem_pool_create(w->blocks, sizeof(connection));
         pools = w->requests && w->connections;
     }
-    if (!w->by_route || !w->blocks || !pools) {
+    if (!w->by_route || !w->blocks || !pools || (arena && !w->scratch_block)) {
         worker_free(w);
         return NULL;
     }
     if (getrandom(&w->id_seed, sizeof w->id_seed, GRND_NONBLOCK) != sizeof w->id_seed)
         w->id_seed = (uintptr_t)w ^ (uint64_t)s->started_ms;
-    if (s->opts.alloc == ALLOC_ARENA)
+    if (arena)
         mem_arena_init(&w->context, NULL, "worker", w->blocks, NULL, 0);
     else
         mem_heap_init(&w->context, NULL, "worker");
