@@ -45,6 +45,14 @@ def test_fields_that_trickle(server):
     one.assert_at_rest()
 
 
+def test_fields_that_trickle_on_a_kept_connection(server):
+    one = server(*LONG, "--header-timeout", "1s", "--idle-timeout", "1s")
+    connection = one.connect()
+    connection.assert_open()
+    assert_nothing_or_408(trickle(connection, b"GET /json HTTP/1.1\r\nX: " + b"a" * 1000))
+    one.assert_at_rest()
+
+
 def test_fields_that_never_come(server):
     """A connection on which nothing is ever sent is closed by one of the two timeouts."""
     one = server(*LONG, "--header-timeout", "1s", "--idle-timeout", "1s")
