@@ -428,7 +428,9 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
         return wanted ? MHD_YES : MHD_NO;
     }
     connection_set_deadline(req->conn, 0, 0);
-    request_run(req);
+    /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
+    if (!req->answered)
+        request_run(req);
     return queue_answer(req);
 }
 

@@ -266,3 +266,20 @@ def test_stop_with_pipelined_requests(server):
             break
     connection.close()
     assert one.wait() == 0
+
+
+@pytest.mark.parametrize("fields", [b"Host: x\r\nBad Name: x", b"Host: x\r\nExpect: nonsense"])
+def test_stop_among_requests_that_are_refused(server, fields):
+    """A library that has been told to stop drops answers, and asks for the same request again."""
+    for _ in range(4):
+        one = server("--threads", "1")
+        connections = [one.connect() for _ in range(200)]
+        for connection in connections:
+            connection.assert_open()
+        one.signal(signal.SIGSTOP)
+        for connection in connections:
+            connection.send(b"GET /json HTTP/1.1\r\n" + fields + b"\r\n\r\n")
+        one.signal(signal.SIGTERM)
+        one.signal(signal.SIGINT)
+        one.signal(signal.SIGCONT)
+        assert one.wait() == 0
