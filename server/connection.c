@@ -81,10 +81,19 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
     return conn;
 }
 
+/* By now libmicrohttpd has released its memory, into which these point. */
+static void forget_fields(slate_request *req)
+{
+    req->method = req->path = "-";
+    if (req->id_given)
+        req->id = "-";
+}
+
 void connection_close(connection *conn)
 {
     worker *w = conn->worker;
     if (conn->request) {
+        forget_fields(conn->request);
         door_enter(&w->door);
         request_end(conn->request, false, clock_ns());
         door_leave(&w->door);

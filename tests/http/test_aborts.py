@@ -105,15 +105,20 @@ def test_abort_without_a_completion_callback(server, tmp_path):
     trigger = tmp_path / "no memory"
     library = os.path.join(os.path.dirname(BINARY), "..", "tests", "http", "lose_completion.so")
     assert os.path.exists(library), f"{library} is not built"
-    one = server(env={"LD_PRELOAD": library, "LOSE_COMPLETION": str(trigger)})
+    one = server("--access-log", "json", env={
+        "LD_PRELOAD": library, "LOSE_COMPLETION": str(trigger),
+        "MALLOC_PERTURB_": "165"})  # the library's memory is gone by then, and must not be logged
     connection = one.connect()
-    connection.send(CHUNKED + b"64\r\n" + BODY[:100] + b"\r\n")
+    connection.send(CHUNKED.replace(b"Host: x", b"Host: x\r\nX-Request-Id: lost")
+                    + b"64\r\n" + BODY[:100] + b"\r\n")
     until(lambda: one.metric("slate_requests_in_flight") == 1, "one request in flight")
     trigger.touch()
     connection.send(b"zz\r\n")
     connection.assert_closed()  # not even an error comes
     trigger.unlink()
     one.assert_at_rest()
+    line = json.loads(one.log(1)[0])
+    assert line["path"] == line["method"] == line["id"] == "-" and not line["sent"], line
     assert one.request("GET", "/json").status == 200
 
 
