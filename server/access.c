@@ -7,12 +7,15 @@
 #include "internal.h"
 
 #define LINE_MAX_BYTES 2048
+#define ESCAPE_MAX 6 /* bytes of \u001f */
 
-static size_t put_json_string(char *out, size_t room, const char *text)
+/* What does not fit is cut off, and no escape in two: the last ESCAPE_MAX bytes stay free. */
+static void put_json_string(char *out, size_t room, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
     size_t n = 0;
-    for (const unsigned char *at = (const unsigned char *)text; *at && n + 8 < room; at++) {
+    for (const unsigned char *at = (const unsigned char *)text; *at && n + ESCAPE_MAX < room;
+         at++) {
         if (*at == '"' || *at == '\\') {
             out[n++] = '\\';
             out[n++] = (char)*at;
@@ -26,13 +29,12 @@ static size_t put_json_string(char *out, size_t room, const char *text)
         }
     }
     out[n] = '\0';
-    return n;
 }
 
 static int put_json(char *line, slate_request *req, int64_t now_ns, bool sent, const struct tm *utc,
                     long ms)
 {
-    char path[1024], method[64], id[REQUEST_ID_MAX + 1], remote[REMOTE_MAX];
+    char path[1024], method[64], id[REQUEST_ID_MAX + ESCAPE_MAX + 1], remote[REMOTE_MAX];
     connection_remote(req->conn, remote);
     put_json_string(path, sizeof path, req->path);
     put_json_string(method, sizeof method, req->method);
@@ -51,11 +53,13 @@ static int put_clf(char *line, slate_request *req, const struct tm *utc)
 {
     char path[1024], method[64], time[40], remote[REMOTE_MAX];
     connection_remote(req->conn, remote);
+    remote[strcspn(remote, remote[0] == '[' ? "]" : ":")] = '\0'; /* the host alone */
     put_json_string(path, sizeof path, req->path);
     put_json_string(method, sizeof method, req->method);
     strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S +0000", utc);
-    return snprintf(line, LINE_MAX_BYTES, "%s - - [%s] \"%s %s HTTP/1.1\" %d %zu\n", remote, time,
-                    method, path, req->status, req->answer_size);
+    return snprintf(line, LINE_MAX_BYTES, "%s - - [%s] \"%s %s HTTP/1.%c\" %d %zu\n",
+                    remote + (remote[0] == '['), time, method, path, req->http_1_0 ? '0' : '1',
+                    req->status, req->answer_size);
 }
 
 void access_log(slate_request *req, int64_t now_ns, bool sent)
@@ -63,7 +67,7 @@ void access_log(slate_request *req, int64_t now_ns, bool sent)
     char line[LINE_MAX_BYTES];
     struct timespec now;
     struct tm utc;
-    if (!req->path || clock_gettime(CLOCK_REALTIME, &now) != 0 || !gmtime_r(&now.tv_sec, &utc))
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0 || !gmtime_r(&now.tv_sec, &utc))
         return;
     int n = request_server(req)->opts.access_log == ACCESS_JSON
                 ? put_json(line, req, now_ns, sent, &utc, now.tv_nsec / 1000000)

@@ -22,7 +22,6 @@ typedef struct header_scan {
     const char *bad; /* why the request is malformed; NULL: it is not */
     unsigned hosts, lengths, codings;
     const char *length, *coding, *expect;
-    bool http_1_0;
 } header_scan;
 
 static bool equals(const char *text, size_t length, const char *literal)
@@ -138,7 +137,7 @@ static framing check_framing(const header_scan *scan)
         return BAD_REQUEST(scan->bad);
     if (scan->hosts > 1)
         return BAD_REQUEST("There is more than one Host header.");
-    if (scan->hosts == 0 && !scan->http_1_0)
+    if (scan->hosts == 0 && !scan->req->http_1_0)
         return BAD_REQUEST("The Host header is missing.");
     if (scan->lengths > 1)
         return BAD_REQUEST("There is more than one Content-Length header.");
@@ -146,7 +145,7 @@ static framing check_framing(const header_scan *scan)
         return BAD_REQUEST("There is more than one Transfer-Encoding header.");
     if (scan->codings > 0 && scan->lengths > 0)
         return BAD_REQUEST("Content-Length and Transfer-Encoding exclude each other.");
-    if (scan->codings > 0 && scan->http_1_0)
+    if (scan->codings > 0 && scan->req->http_1_0)
         return BAD_REQUEST("HTTP/1.0 has no Transfer-Encoding.");
     if (scan->codings > 0) {
         if (strcasecmp(scan->coding, "chunked") != 0)
@@ -392,7 +391,9 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     req->method = method;
     req->path = url;
 
-    header_scan scan = {.req = req, .http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0};
+    req->http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+
+    header_scan scan = {.req = req};
     MHD_get_connection_values_n(mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, scan_value, &scan);
     if (!percent_valid(url))
         scan.bad = "A percent escape in the path is not valid.";

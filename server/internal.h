@@ -214,8 +214,9 @@ struct slate_request {
     struct MHD_Connection *mhd;
 
     const char *method, *path; /* libmicrohttpd's memory, valid until completion */
-    slate_method verb;         /* HEAD is SLATE_GET */
-    const route *route;        /* NULL: unknown path */
+    bool http_1_0;
+    slate_method verb;  /* HEAD is SLATE_GET */
+    const route *route; /* NULL: unknown path */
     const char *params[ROUTE_PARAMS];
     const char *media_type; /* Content-Type header or NULL */
     const char *id;         /* X-Request-Id, given or made; NULL: not yet made */

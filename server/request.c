@@ -197,6 +197,8 @@ void request_end(slate_request *req, bool sent, int64_t now_ns)
 {
     worker *w = req->worker;
     server *s = w->owner;
+    if (strcmp(req->method, "HEAD") == 0)
+        req->answer_size = 0; /* it was not sent */
     if (!w->admin)
         metrics_count(req, now_ns);
     if (s->opts.access_log != ACCESS_OFF && !w->admin)

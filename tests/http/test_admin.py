@@ -229,12 +229,13 @@ def test_the_access_log(server):
     connection.request("HEAD", "/plaintext")
     posted = connection.request("POST", "/echo", "X-Request-Id: third", body=b'{"a": [1]}')
     connection.request("GET", "/a%22b%5c", "X-Request-Id: fourth")
+    connection.request("HEAD", "/json", f"X-Request-Id: {'f' * 64}")
     bad = one.connect()
     bad.send(b"GET /json HTTP/1.1\r\n\r\n")
     refused = bad.read()
 
-    lines = [json.loads(line) for line in one.log(5)]
-    assert len(lines) == 5
+    lines = [json.loads(line) for line in one.log(6)]
+    assert len(lines) == 6
     for line in lines:
         for member in ("time", "id", "remote", "method", "path", "status", "bytes", "duration_us"):
             assert member in line, line
@@ -242,13 +243,26 @@ def test_the_access_log(server):
         assert line["remote"].startswith("127.0.0.1")
         assert 0 <= line["duration_us"] < 600_000_000
     by_id = {line["id"]: line for line in lines}
-    assert len(by_id) == 5, "ids are not unique"
+    assert len(by_id) == 6, "ids are not unique"
     assert by_id["first"]["status"] == 200
     assert by_id["first"]["path"].startswith("/json")
     assert by_id["third"]["method"] == "POST"
     assert by_id["third"]["bytes"] == len(posted.body)
     assert by_id["fourth"]["status"] == 404
+    assert by_id["f" * 64]["bytes"] == 0
     assert refused.problem()["instance"].split("/")[-1].split(":")[-1] in by_id
+
+
+def test_the_common_log_format(server):
+    one = server("--access-log", "clf")
+    one.request("GET", '/a"b')
+    with one.connect() as connection:
+        connection.send(b"HEAD /json HTTP/1.0\r\n\r\n")
+        connection.read("HEAD")
+    lines = [re.sub(r"\[\d\d/\w{3}/\d{4}(:\d\d){3} \+0000\]", "[TIME]", line)
+             for line in one.log(2)]
+    assert re.match(r'127\.0\.0\.1 - - \[TIME\] "GET /a\\"b HTTP/1\.1" 404 [1-9]\d*\Z', lines[0])
+    assert lines[1] == '127.0.0.1 - - [TIME] "HEAD /json HTTP/1.0" 200 0'
 
 
 def test_the_access_log_is_one_line_a_request_under_load(server):
