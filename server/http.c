@@ -378,6 +378,21 @@ static enum MHD_Result answer_now(slate_request *req)
     return queue_answer(req);
 }
 
+/* The path of a target in absolute form, which every server must accept (RFC 9112, section 3.2.2);
+ * its host needs no look, as there is one site only. Any other target is left as it is. */
+static const char *path_of(const char *target)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t length = strlen(schemes[i]);
+        if (strncasecmp(target, schemes[i], length) == 0) {
+            const char *path = strchr(target + length, '/');
+            return path ? path : "/";
+        }
+    }
+    return target;
+}
+
 static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const char *url,
                              const char *method, const char *version, void **state)
 {
@@ -389,7 +404,7 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
         return MHD_queue_response(mhd, 503, on->owner->ready_made[READY_MADE_OVERLOADED].response);
     *state = req;
     req->method = method;
-    req->path = url;
+    req->path = path_of(url);
 
     req->http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
 

@@ -53,6 +53,21 @@ def test_options_lists_the_methods(shared, path):
     connection.assert_open()
 
 
+@pytest.mark.parametrize("target, status", [
+    ("http://example.org/json", 200),
+    ("HTTPS://example.org:8080/js%6fn?q=/x", 200),
+    ("http://example.org/", 404),
+    ("http://example.org", 404),
+    ("ftp://example.org/json", 404),
+    ("example.org/json", 404),
+])
+def test_a_target_in_absolute_form(shared, target, status):
+    answer = shared.request("GET", target)
+    assert answer.status == status
+    if target == "http://example.org":
+        assert '"/"' in answer.problem()["detail"]
+
+
 def test_options_for_the_server_as_a_whole(shared):
     connection = shared.connect()
     answer = connection.request("OPTIONS", "*")
