@@ -16,13 +16,19 @@ static_assert(BUMP_BLOCK_MAX <= MEM_BLOCK_MAX, "bump blocks are of a class");
 static_assert(MEM_BLOCK_HEADER % MEM_ALIGN == 0 && MEM_LARGE % MEM_ALIGN == 0,
               "windows are aligned");
 
+/* Whether every request has to take the slow path, so that somebody sees it. */
+static bool is_watched(const mem_context *ctx)
+{
+    return ctx->kind != &mem_arena_kind || mem_on_valgrind;
+}
+
 /* Lets the window begin at `cur` in the newest block. It stays shut while the budget refuses, also
  * after a free or a reset. */
 static void open_window(mem_context *ctx, char *cur)
 {
     char *end = mem_bump_end(ctx);
     cur = (char *)mem_whole((uintptr_t)cur);
-    if (mem_budget_refused(ctx->budget)) {
+    if (mem_budget_refused(ctx->budget) || is_watched(ctx)) {
         cur = (char *)mem_align_up((uintptr_t)cur, MEM_ALIGN);
         end = cur;
     } else if ((size_t)(end - cur) > MEM_LARGE) {
@@ -174,8 +180,15 @@ static void *arena_alloc(mem_context *ctx, size_t size, size_t align)
         at = (uintptr_t)ctx->cur;
     }
     open_window(ctx, (char *)at + size);
-    mem_unpoison((char *)at, size);
+    mem_hand_out((char *)at, size);
     return (void *)at;
+}
+
+/* A shut window begins at a multiple of MEM_ALIGN. */
+static bool is_newest(const mem_context *ctx, const void *p, size_t size)
+{
+    uintptr_t after = (uintptr_t)p + mem_whole(size);
+    return (is_watched(ctx) ? mem_align_up(after, MEM_ALIGN) : after) == (uintptr_t)ctx->cur;
 }
 
 static void arena_free(mem_context *ctx, void *p, size_t size)
@@ -185,7 +198,7 @@ static void arena_free(mem_context *ctx, void *p, size_t size)
         return;
     }
     mem_poison(p, size);
-    if ((char *)p + mem_whole(size) == ctx->cur)
+    if (is_newest(ctx, p, size))
         open_window(ctx, p);
 }
 
@@ -195,8 +208,7 @@ static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new
     if (was_large && is_large)
         return resize_large(ctx, p, old_size, new_size);
     if (!was_large && !is_large) {
-        bool newest = (char *)p + mem_whole(old_size) == ctx->cur;
-        if (newest && new_size <= (size_t)(mem_bump_end(ctx) - (char *)p)) {
+        if (is_newest(ctx, p, old_size) && new_size <= (size_t)(mem_bump_end(ctx) - (char *)p)) {
             mem_poison(p, old_size);
             open_window(ctx, (char *)p + new_size);
             mem_unpoison(p, new_size);
@@ -207,7 +219,9 @@ static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new
             return p;
         }
     }
-    void *moved = mem_alloc(ctx, new_size);
+    if (mem_budget_refused(ctx->budget))
+        return mem_refuse(ctx);
+    void *moved = arena_alloc(ctx, new_size, MEM_ALIGN);
     if (!moved)
         return NULL;
     memcpy(moved, p, old_size < new_size ? old_size : new_size);
@@ -267,20 +281,70 @@ static void arena_end(mem_context *ctx)
         mem_blocks_give(ctx->source, (mem_block *)((char *)ctx - MEM_BLOCK_HEADER));
 }
 
-static const mem_kind arena = {
+static void wipe(char *from, size_t size, int byte)
+{
+    if (size == 0)
+        return;
+    mem_unpoison(from, size);
+    memset(from, byte, size);
+}
+
+static void arena_wipe(mem_context *ctx, int byte)
+{
+    char *start = mem_bump_start(ctx);
+    wipe(start, (size_t)(ctx->cur - start), byte);
+    for (mem_block *block = ctx->block; block; block = block->next) {
+        if (block != ctx->block)
+            wipe((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER, byte);
+    }
+    if (ctx->block && ctx->first)
+        wipe(ctx->first, ctx->first_size, byte);
+    for (mem_block *block = ctx->large; block; block = block->next)
+        wipe((char *)block + MEM_BLOCK_HEADER, block->used, byte);
+}
+
+static bool is_within(const void *p, size_t size, const char *from, const char *to)
+{
+    return (const char *)p >= from && (const char *)p < to &&
+           size <= (size_t)(to - (const char *)p);
+}
+
+static bool arena_owns(const mem_context *ctx, const void *p, size_t size)
+{
+    if (size > MEM_LARGE) {
+        for (const mem_block *block = ctx->large; block; block = block->next) {
+            if ((const char *)block + MEM_BLOCK_HEADER == p)
+                return block->used == size;
+        }
+        return false;
+    }
+    if (is_within(p, size, mem_bump_start(ctx), ctx->cur))
+        return true;
+    for (const mem_block *block = ctx->block; block; block = block->next) {
+        const char *start = (const char *)block;
+        if (block != ctx->block &&
+            is_within(p, size, start + MEM_BLOCK_HEADER, start + block->size))
+            return true;
+    }
+    return ctx->block && ctx->first && is_within(p, size, ctx->first, ctx->first + ctx->first_size);
+}
+
+const mem_kind mem_arena_kind = {
     .name = "arena",
     .alloc = arena_alloc,
     .resize = arena_resize,
     .free = arena_free,
     .reset = arena_reset,
     .end = arena_end,
+    .wipe = arena_wipe,
+    .owns = arena_owns,
 };
 
 void mem_arena_init(mem_context *ctx, mem_context *parent, const char *name, mem_blocks *source,
                     void *first, size_t first_size)
 {
     assert((uintptr_t)first % MEM_ALIGN == 0);
-    mem_context_init(ctx, parent, name, &arena);
+    mem_context_init(ctx, parent, name, &mem_arena_kind);
     ctx->source = source;
     ctx->next_size = MEM_BLOCK_MIN;
     if (first) {

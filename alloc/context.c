@@ -14,6 +14,10 @@ __thread mem_context *mem_current_context;
 
 void mem_context_init(mem_context *ctx, mem_context *parent, const char *name, const mem_kind *kind)
 {
+    mem_debug *debug =
+        parent ? parent->kind->debug : __atomic_load_n(&mem_debug_default, __ATOMIC_RELAXED);
+    if (debug)
+        kind = mem_debug_kind(debug, kind);
     *ctx = (mem_context){.kind = kind, .parent = parent, .name = name, .embedded = true};
     if (!parent)
         return;

@@ -2,6 +2,7 @@
  * links it to the others so that reset can free them all. The same interface as the arena, for
  * those who want plain malloc or want to compare. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -74,15 +75,18 @@ static void *heap_resize(mem_context *ctx, void *p, size_t old_request, size_t r
 
 static void heap_reset(mem_context *ctx)
 {
+    size_t given = 0;
     mem_note_reset(ctx);
     for (mem_block *block = ctx->large; block;) {
         mem_block *next = block->next;
+        given += block->size;
         free(block);
         block = next;
     }
-    mem_budget_release(ctx->budget, ctx->held);
+    mem_budget_release(ctx->budget, given);
+    ctx->held -= given; /* an arena that is guarded also holds the block that it lives in */
     ctx->large = NULL;
-    ctx->large_blocks = ctx->held = ctx->closed_used = 0;
+    ctx->large_blocks = ctx->closed_used = 0;
 }
 
 static void heap_end(mem_context *ctx)
@@ -91,18 +95,35 @@ static void heap_end(mem_context *ctx)
         free(ctx);
 }
 
-static const mem_kind heap = {
+static void heap_wipe(mem_context *ctx, int byte)
+{
+    for (mem_block *block = ctx->large; block; block = block->next)
+        memset((char *)block + HEADER, byte, block->size - HEADER);
+}
+
+static bool heap_owns(const mem_context *ctx, const void *p, size_t size)
+{
+    for (const mem_block *block = ctx->large; block; block = block->next) {
+        if ((const char *)block + HEADER == p)
+            return block->size == size + HEADER;
+    }
+    return false;
+}
+
+const mem_kind mem_heap_kind = {
     .name = "heap",
     .alloc = heap_alloc,
     .resize = heap_resize,
     .free = heap_free,
     .reset = heap_reset,
     .end = heap_end,
+    .wipe = heap_wipe,
+    .owns = heap_owns,
 };
 
 void mem_heap_init(mem_context *ctx, mem_context *parent, const char *name)
 {
-    mem_context_init(ctx, parent, name, &heap);
+    mem_context_init(ctx, parent, name, &mem_heap_kind);
 }
 
 mem_context *mem_heap_create(mem_context *parent, const char *name)

@@ -1,19 +1,39 @@
 /* What the files of alloc/ share and nobody else sees: the kinds of context, budgets, the way of
- * blocks to the system, and AddressSanitizer's view of memory that is ours but not handed out. */
+ * blocks to the system, and what AddressSanitizer and Valgrind are told of memory that is ours but
+ * not handed out. */
 #ifndef MEM_INTERNAL_H
 #define MEM_INTERNAL_H
 
 #include <assert.h>
 
 #include "blocks.h"
+#include "debug.h"
 
+#ifndef MEM_VALGRIND
+#define MEM_VALGRIND 0
+#endif
+
+/* mem_poison: nobody may touch it. mem_unpoison: it may be used again, with what it holds.
+ * mem_hand_out: it may be used, and holds nothing yet. */
 #if MEM_ASAN
 #include <sanitizer/asan_interface.h>
 #define mem_poison(p, size) __asan_poison_memory_region((p), (size))
 #define mem_unpoison(p, size) __asan_unpoison_memory_region((p), (size))
+#define mem_hand_out(p, size) __asan_unpoison_memory_region((p), (size))
+#define mem_on_valgrind false
+#elif MEM_VALGRIND /* memcheck.h was there at build time */
+#include <valgrind/memcheck.h>
+extern bool mem_on_valgrind; /* system.c; set before main */
+#define MEM_TELL(request, p, size) \
+    (__builtin_expect(mem_on_valgrind, 0) ? (void)request(p, size) : (void)0)
+#define mem_poison(p, size) MEM_TELL(VALGRIND_MAKE_MEM_NOACCESS, p, size)
+#define mem_unpoison(p, size) MEM_TELL(VALGRIND_MAKE_MEM_DEFINED, p, size)
+#define mem_hand_out(p, size) MEM_TELL(VALGRIND_MAKE_MEM_UNDEFINED, p, size)
 #else
 #define mem_poison(p, size) ((void)(p), (void)(size))
 #define mem_unpoison(p, size) ((void)(p), (void)(size))
+#define mem_hand_out(p, size) ((void)(p), (void)(size))
+#define mem_on_valgrind false
 #endif
 
 /* ---- Contexts -------------------------------------------------------------------------------- */
@@ -26,7 +46,20 @@ struct mem_kind {
     void (*free)(mem_context *ctx, void *p, size_t size);
     void (*reset)(mem_context *ctx); /* gives back every allocation */
     void (*end)(mem_context *ctx);   /* after reset; releases the struct unless it is embedded */
+    /* For instruments: overwrites all that is handed out; whether `p` can be an allocation of `size`
+     * bytes of this context. */
+    void (*wipe)(mem_context *ctx, int byte);
+    bool (*owns)(const mem_context *ctx, const void *p, size_t size);
+    mem_debug *debug; /* NULL: no instruments */
 };
+
+extern const mem_kind mem_arena_kind, mem_heap_kind;
+
+/* ---- Instruments (debug.c) --------------------------------------------------------------------- */
+
+extern mem_debug *mem_debug_default;
+/* `kind` as seen through the instruments. */
+const mem_kind *mem_debug_kind(mem_debug *debug, const mem_kind *kind);
 
 /* Fills in an empty context and hangs it into the tree. */
 void mem_context_init(mem_context *ctx, mem_context *parent, const char *name,

@@ -42,6 +42,7 @@ typedef struct mem_kind mem_kind;
 typedef struct mem_budget mem_budget;
 typedef struct mem_blocks mem_blocks; /* blocks.h: where an arena's blocks come from */
 typedef struct mem_block mem_block;
+typedef struct mem_debug mem_debug; /* debug.h: instruments */
 
 /* Why an allocation was refused. The first refusal sticks to its budget until mem_budget_reset:
  * every later allocation that leaves the bump window fails too, since callers like jansson do not

@@ -109,7 +109,7 @@ static __attribute__((noinline)) void *take_from_slab(mem_pool *pool)
     if (slab->taken == pool->per_slab)
         mem_list_remove(&pool->open, &slab->block);
     count_taken(pool, 1);
-    mem_unpoison(cell, pool->cell);
+    mem_hand_out(cell, pool->cell);
     return cell;
 }
 
@@ -167,7 +167,7 @@ void *mem_pool_take(mem_pool *pool)
     if (count == 0)
         return take_from_slab(pool);
     mem_count(&pool->recent_count, (size_t)-1);
-    mem_unpoison(pool->recent[count - 1], pool->cell);
+    mem_hand_out(pool->recent[count - 1], pool->cell);
     return pool->recent[count - 1];
 }
 

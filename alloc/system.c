@@ -5,6 +5,15 @@
 
 #include "internal.h"
 
+#if MEM_VALGRIND && !MEM_ASAN
+bool mem_on_valgrind;
+
+static __attribute__((constructor)) void look_for_valgrind(void)
+{
+    mem_on_valgrind = RUNNING_ON_VALGRIND != 0;
+}
+#endif
+
 static void *map_pages(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "../alloc/blocks.h"
+#include "../alloc/debug.h"
 #include "../alloc/mem.h"
 #include "../alloc/pool.h"
 #include "door.h"
@@ -86,6 +87,7 @@ struct server {
     options opts;
     listener public, admin;
     mem_depot *depot;
+    mem_debug *mem_debug; /* NULL: no instruments */
     mem_total in_flight_memory; /* what all requests together hold */
     bool draining;              /* atomic: set once by the main thread */
     int64_t started_ms;         /* wall clock */

@@ -196,6 +196,25 @@ static void write_worker(json_writer *w, const worker *of)
     json_write_end_object(w);
 }
 
+/* What --mem-debug=count has counted. */
+static void write_counts(json_writer *w, const server *s)
+{
+    if (!s->mem_debug)
+        return;
+    mem_counts counts = mem_debug_get_counts(s->mem_debug);
+    begin_member(w, "mem_debug");
+    json_write_literal_key(w, "instruments");
+    json_write_string(w, s->opts.mem_debug, strlen(s->opts.mem_debug));
+    member(w, "allocs", counts.allocs);
+    member(w, "resized", counts.resized);
+    member(w, "moved", counts.moved);
+    member(w, "frees", counts.frees);
+    member(w, "resets", counts.resets);
+    member(w, "refused", counts.refused);
+    member(w, "bytes", counts.bytes);
+    json_write_end_object(w);
+}
+
 static void write_mallinfo(json_writer *w)
 {
     struct mallinfo2 info = mallinfo2();
@@ -243,6 +262,7 @@ slate_result memory_handler(slate_request *req)
     write_pools(w, s);
     write_contexts(w, s);
     pthread_mutex_unlock(&s->lock);
+    write_counts(w, s);
     write_mallinfo(w);
     write_smaps(w);
     json_write_end_object(w);

@@ -34,6 +34,7 @@ typedef struct options {
     size_t connection_memory; /* --connection-memory 12K; 4K to 1M */
     access_format access_log; /* --access-log off|json|clf */
     log_level log_level;      /* --log-level error|warning|info|debug */
+    const char *mem_debug;    /* --mem-debug LIST, see alloc/debug.h; NULL: off */
     const char *config;       /* --config FILE */
 } options;
 

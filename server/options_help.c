@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "../alloc/debug.h"
 #include "options_table.h"
 
 #define HELP_COLUMN 29 /* where the sentences of --help begin */
@@ -74,6 +75,18 @@ static void print_manual_row(FILE *out, const option_row *row)
         fprintf(out, "Default:\n.Li %s .\n", row->fallback);
     else if (row->computed != NULL)
         fprintf(out, "Default: %s.\n", row->computed);
+}
+
+static void print_manual_instruments(FILE *out)
+{
+    fputs(".Sh INSTRUMENTS\n.Fl Fl mem-debug\ntakes a list of these, separated by commas.\n"
+          ".Bl -tag -width Ds -compact\n",
+          out);
+    for (const mem_debug_flag *flag = mem_debug_flags; flag->name; flag++)
+        fprintf(out, ".It Cm %s%s%s\n%c%s.\n", flag->name, flag->argument ? "=" : "",
+                flag->argument ? flag->argument : "", toupper((unsigned char)flag->help[0]),
+                flag->help + 1);
+    fputs(".El\n", out);
 }
 
 static void print_manual_environment(FILE *out)
@@ -153,6 +166,7 @@ void option_print_manual(FILE *out)
                 toupper((unsigned char)help[0]), help + 1);
     }
     fputs(".El\n", out);
+    print_manual_instruments(out);
     print_manual_environment(out);
     print_manual_file(out);
     fputs(".Sh SIGNALS\n"

@@ -51,6 +51,10 @@ const option_row option_table[] = {
      .detail = "The buffer of one connection. A request's line and headers and the "
                "headers of the response must fit. 12K is the smallest that takes a "
                "request line of 8,000 octets (RFC 9112, section 3)."},
+    {NULL, "mem-debug", OPTION_INSTRUMENTS, AT(mem_debug), .fallback = "off", .allowed = "off",
+     .argument = "LIST", .help = "instruments on contexts, see --help-man",
+     .detail = "Instruments on the memory contexts of requests, to find faults. The server is "
+               "slower with them, and pays nothing without."},
 
     {"Network", "listen", OPTION_ADDRESS, AT(listen), .fallback = "127.0.0.1:8080",
      .argument = "ADDRESS:PORT", .help = "where the API is served",

@@ -21,7 +21,8 @@ typedef enum {
     OPTION_SIZE,    /* size_t, bytes */
     OPTION_TIME,    /* unsigned, milliseconds */
     OPTION_ADDRESS, /* const char *; NULL for the word in `allowed`, if there is one */
-    OPTION_FILE     /* const char *; NULL: not given */
+    OPTION_FILE,    /* const char *; NULL: not given */
+    OPTION_INSTRUMENTS /* const char *, a list as alloc/debug.h has it; NULL for the word `off` */
 } option_kind;
 
 typedef struct option_row {
@@ -38,7 +39,7 @@ typedef struct option_row {
     const char *detail;   /* whole sentences for the manual page */
 } option_row;
 
-#define OPTION_ROWS 22
+#define OPTION_ROWS 23
 extern const option_row option_table[OPTION_ROWS];
 
 /* Flags that print something and end the program. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../alloc/debug.h"
 #include "options_table.h"
 
 static_assert(sizeof(alloc_mode) == sizeof(unsigned) && sizeof(access_format) == sizeof(unsigned) &&
@@ -136,6 +137,15 @@ void option_allowed(const option_row *row, char ret_words[static OPTION_ALLOWED_
     case OPTION_FILE:
         snprintf(ret_words, OPTION_ALLOWED_MAX, "the name of a file");
         return;
+    case OPTION_INSTRUMENTS: {
+        size_t used = (size_t)snprintf(ret_words, OPTION_ALLOWED_MAX, "one or more of ");
+        for (const mem_debug_flag *flag = mem_debug_flags; flag->name; flag++)
+            used +=
+                (size_t)snprintf(ret_words + used, OPTION_ALLOWED_MAX - used, "%s%s%s,", flag->name,
+                                 flag->argument ? "=" : "", flag->argument ? flag->argument : "");
+        snprintf(ret_words + used - 1, OPTION_ALLOWED_MAX - used + 1, ", or %s", row->allowed);
+        return;
+    }
     case OPTION_SIZE:
         what = "a size";
         units = " (bytes, or with K, M or G)";
@@ -161,7 +171,8 @@ static void *member(options *opts, const option_row *row)
 
 static bool is_string(const option_row *row)
 {
-    return row->kind == OPTION_ADDRESS || row->kind == OPTION_FILE;
+    return row->kind == OPTION_ADDRESS || row->kind == OPTION_FILE ||
+           row->kind == OPTION_INSTRUMENTS;
 }
 
 static void set_string(options *opts, const option_row *row, char *text)
@@ -202,7 +213,10 @@ static option_verdict store_word(options *opts, const option_row *row, const cha
 static option_verdict store_string(options *opts, const option_row *row, const char *text)
 {
     bool none = row->allowed != NULL && strcmp(text, row->allowed) == 0;
-    bool good = none || (row->kind == OPTION_ADDRESS ? is_address(text) : text[0] != '\0');
+    bool good =
+        none || (row->kind == OPTION_ADDRESS       ? is_address(text)
+                 : row->kind == OPTION_INSTRUMENTS ? text[0] != '\0' && mem_debug_valid(text)
+                                                   : text[0] != '\0');
     if (!good)
         return OPTION_NOT_ALLOWED;
     if (opts == NULL)
@@ -250,6 +264,7 @@ const char *option_words(const options *opts, const option_row *row,
         write_number(*(const size_t *)at, size_units, buffer);
         break;
     case OPTION_ADDRESS:
+    case OPTION_INSTRUMENTS:
     case OPTION_FILE: {
         const char *string = *(const char *const *)at;
         return string != NULL ? string : row->allowed;

@@ -142,6 +142,12 @@ static bool prepare(server *s, const slate_route *routes)
     json_object_seed(0); /* static memory; before any thread */
     s->in_flight_memory.limit = s->opts.memory_limit;
     s->depot = mem_depot_create();
+    if (s->opts.mem_debug) {
+        s->mem_debug = mem_debug_create(s->opts.mem_debug);
+        if (!s->mem_debug)
+            return false;
+        mem_debug_set_default(s->mem_debug);
+    }
     s->public = (listener){.owner = s, .name = "public", .fd = -1, .routes = router_create(routes)};
     s->admin = (listener){.owner = s,
                           .name = "admin",
@@ -223,6 +229,7 @@ int slate_main(int argc, char **argv, const slate_route *routes)
         release(&s);
         workers_free(&s);
         mem_depot_delete(s.depot);
+        mem_debug_delete(s.mem_debug);
     }
     options_free(&s.opts);
     return status;

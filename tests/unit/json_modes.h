@@ -17,6 +17,7 @@
 
 #include "../../alloc/blocks.h"
 #include "../../server/json/json.h"
+#include "instruments.h"
 #include "text.h"
 
 static enum { MODE_MALLOC, MODE_ARENA, MODE_HEAP } mode;

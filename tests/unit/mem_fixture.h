@@ -15,6 +15,7 @@
 #include "../../alloc/blocks.h"
 #include "../../alloc/mem.h"
 #include "../../alloc/pool.h"
+#include "instruments.h"
 
 /* Built with a checker that allocates for itself. */
 #if MEM_ASAN || defined __SANITIZE_THREAD__

@@ -55,6 +55,7 @@ static void after_a_reserve_it_neither_grows_nor_moves(void **state)
 
 static void the_newest_of_an_arena_grows_in_place(void **state)
 {
+    needs_bare_contexts();
     struct fixture *f = *state;
     mem_array array;
     mem_array_init(&array, f->ctx, 8);

@@ -298,6 +298,7 @@ static size_t resident(void)
 /* The first round is for what a checker (a sanitizer, Valgrind) keeps about memory once touched. */
 static void resident_memory_comes_back(void **state)
 {
+    needs_bare_contexts();
     struct fixture *f = *state;
     enum { BYTES = 48 * MIB };
     size_t before = 0;

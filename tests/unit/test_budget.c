@@ -73,6 +73,7 @@ static void limit_is_never_passed(void **state)
 /* A block of the grown size does not fit any more, a smaller one does: the request is granted. */
 static void limit_serves_to_its_end(void **state)
 {
+    needs_bare_contexts();
     struct fixture *f = *state;
     mem_budget budget;
     mem_budget_init(&budget, 100 * KIB, NULL);
@@ -126,6 +127,7 @@ static void refusal_sticks_until_it_is_forgotten(void **state)
 
 static void refusal_shuts_a_first_block_too(void **state)
 {
+    needs_bare_contexts();
     struct fixture *f = *state;
     static _Alignas(MEM_ALIGN) char first[4096];
     mem_budget budget;
@@ -259,6 +261,7 @@ static void system_failure_is_told_and_not_charged(void **state)
 /* No page is left when the first block is asked for. */
 static void block_that_the_system_refuses_is_not_charged(void **state)
 {
+    needs_bare_contexts();
     struct fixture *f = *state;
     mem_blocks *blocks = mem_blocks_create(f->depot, 0);
     mem_total total = {.limit = 0};
@@ -352,10 +355,13 @@ static void threads_never_pass_the_total(void **state)
     }
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
+    size_t granted =
+        0; /* one alone may be out of luck, if the others hold their own while they wait */
     for (int i = 0; i < THREADS; i++) {
         assert_false(workers[i].passed);
-        assert_true(workers[i].granted > 0);
+        granted += workers[i].granted;
     }
+    assert_true(granted > 0);
     assert_int_equal(total.used, 0);
 }
 

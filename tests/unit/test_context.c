@@ -326,6 +326,7 @@ static void deep_tree_ends_without_recursion(void **state)
 
 static void stats_follow_use(void **state)
 {
+    needs_bare_contexts();
     struct fixture *f = *state;
     mem_context ctx;
     embed(f, &ctx, NULL, "figures");

@@ -377,6 +377,7 @@ static void *alloc_but_one(mem_context *ctx, size_t size, size_t align)
 
 static void a_single_failed_allocation_never_yields_a_wrong_tree(void **state)
 {
+    needs_bare_contexts();
     static char text[8 * 1024];
     size_t size = make_document(text, sizeof text, 15), tries = 0;
     (void)state;
