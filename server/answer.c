@@ -81,10 +81,7 @@ json_t *slate_body_json(slate_request *req)
     json_t *tree = json_read(req->body ? req->body : "", req->body_size,
                              request_server(req)->opts.json_depth, &problem);
     /* The tree has its own copies: from here on the text would only be held for nothing. */
-    if (req->body)
-        mem_free(&req->request, req->body, req->body_capacity);
-    req->body = NULL;
-    req->body_capacity = 0;
+    request_drop_body(req);
     if (!tree)
         return answer_unreadable(req, &problem);
     return slate_own(req, tree);
@@ -189,8 +186,8 @@ slate_result slate_answer_written(slate_request *req, int status)
 static size_t guess_length(const slate_request *req)
 {
     const mem_budget *budget = &req->budget;
-    size_t left = budget->limit > 0 ? (budget->limit - budget->used) / 2 : SIZE_MAX;
-    return req->body_size < left ? req->body_size : left;
+    size_t most = budget->limit > 0 ? (budget->limit - budget->used) / 2 : SIZE_MAX;
+    return req->received < most ? (size_t)req->received : most;
 }
 
 slate_result slate_answer_json(slate_request *req, int status, const json_t *tree)

@@ -251,6 +251,8 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd);
 bool request_expect_body(slate_request *req, uint64_t length);
 /* A piece of the body. false: give up on the connection. */
 bool request_receive(slate_request *req, const char *data, size_t size);
+/* Gives the body back before the request ends. */
+void request_drop_body(slate_request *req);
 /* Runs the handler (or the early answer): afterwards the answer stands in the request context and
  * the scratch context is empty. */
 void request_run(slate_request *req);

@@ -71,7 +71,7 @@ bool request_expect_body(slate_request *req, uint64_t length)
     return req->body != NULL;
 }
 
-static void drop_body(slate_request *req)
+void request_drop_body(slate_request *req)
 {
     if (req->body)
         mem_free(&req->request, req->body, req->body_capacity);
@@ -112,7 +112,7 @@ bool request_receive(slate_request *req, const char *data, size_t size)
         return true;
     }
     req->drained += req->body_size + size;
-    drop_body(req);
+    request_drop_body(req);
     return req->drained <= 2 * (uint64_t)request_server(req)->opts.body_limit;
 }
 
@@ -190,7 +190,7 @@ void request_run(slate_request *req)
     release_trees(req);
     mem_switch(before);
     mem_delete(&req->scratch);
-    drop_body(req);
+    request_drop_body(req);
 }
 
 void request_end(slate_request *req, bool sent, int64_t now_ns)
