@@ -182,11 +182,12 @@ slate_result slate_answer_written(slate_request *req, int status)
 }
 
 /* Most answers that carry a tree are about as long as the body that it came from. A guess must not
- * use up the budget: a refusal would stick. */
+ * use up the budget, or the refusal would stick: an arena's block may be twice as large as what is
+ * asked for, and half of what is left is for other things. */
 static size_t guess_length(const slate_request *req)
 {
     const mem_budget *budget = &req->budget;
-    size_t most = budget->limit > 0 ? (budget->limit - budget->used) / 2 : SIZE_MAX;
+    size_t most = budget->limit > 0 ? (budget->limit - budget->used) / 4 : SIZE_MAX;
     return req->received < most ? (size_t)req->received : most;
 }
 

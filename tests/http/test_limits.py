@@ -143,3 +143,16 @@ def test_connections_are_limited(server, flag):
         connection.close()
         return answered
     until(room, "room again")
+
+
+@pytest.mark.arena
+def test_more_memory_never_serves_less(server):
+    """The answer's buffer is reserved by a guess, of which a budget that would do must not die."""
+    start, end = b'{"doc":[', b'],"patch":[{"op":"replace","path":"","value":[1]}]}'
+    items = b",".join([b'"' + b"v" * 100 + b'"'] * 630)
+    filler = 65450 - len(start) - len(items) - len(end) - 3
+    body = start + items + b',"' + b"w" * filler + b'"' + end
+    assert len(body) == 65450  # a guess of as much takes 128 KiB, since 64 KiB are not quite enough
+    for memory in (281_000, 282_500, 282_600, 284_000):
+        one = server("--request-memory", str(memory), "--body-limit", "65450")
+        assert one.post("/transform/patch", body).json() == [1], memory
