@@ -108,8 +108,9 @@ bool slate_set_header(slate_request *req, const char *name, const char *value)
     for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
         if (strcasecmp(name, framing[i]) == 0)
             return false;
-    if (strpbrk(value, "\r\n"))
-        return false; /* a value must not become a header of its own */
+    /* A value must not become a header of its own, and libmicrohttpd takes none that is empty. */
+    if (value[0] == '\0' || strpbrk(value, "\r\n"))
+        return false;
     answer_header *header = mem_alloc(&req->request, sizeof *header);
     char *copy = header ? mem_copy_string(&req->request, value, strlen(value)) : NULL;
     if (!copy)
