@@ -73,6 +73,7 @@ struct listener {
     unsigned loop_count;
 };
 
+#define ADMIN_CONNECTIONS 64
 #define LINGER_MAX 256
 
 typedef struct lingering_sockets {

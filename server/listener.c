@@ -72,8 +72,8 @@ static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
     const options *opts = &l->owner->opts;
     /* libmicrohttpd's time-out is of silence, in seconds. */
     unsigned silence = (opts->idle_timeout + 999) / 1000;
-    unsigned all = l->admin ? 64 : opts->max_connections;
-    unsigned connections = all / threads + (all % threads > 0);
+    unsigned all = l->admin ? ADMIN_CONNECTIONS : opts->max_connections;
+    unsigned connections = all / threads + (l->loop_count < all % threads);
     return MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         http_on_request, l, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL, MHD_OPTION_LISTEN_SOCKET,

@@ -120,11 +120,15 @@ static void log_option(void *arg, const char *name, const char *value)
     log_debug("%s=%s", name, value);
 }
 
+/* Files that are open besides the public connections: sockets of the admin listener and those that
+ * linger; three a loop of libmicrohttpd's; the standard ones, the two that listen, and some to spare. */
+#define OTHER_FILES(threads) (ADMIN_CONNECTIONS + 2 * LINGER_MAX + 3 * ((threads) + 1) + 16)
+
 /* Sockets are what limits connections first. */
 static void raise_file_limit(const options *opts)
 {
     struct rlimit files;
-    rlim_t needed = (rlim_t)opts->max_connections + 128;
+    rlim_t needed = (rlim_t)opts->max_connections + OTHER_FILES(opts->threads);
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)
         return;
     files.rlim_cur = files.rlim_max < needed ? files.rlim_max : needed;

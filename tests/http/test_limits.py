@@ -1,4 +1,6 @@
 """Limits on memory, depth and connections: what is over one is refused, and the server serves on."""
+import resource
+
 import pytest
 
 from process import ALLOC
@@ -143,6 +145,30 @@ def test_connections_are_limited(server, flag):
         connection.close()
         return answered
     until(room, "room again")
+
+
+def test_the_limit_of_connections_holds_for_all_threads_together(server):
+    one = server("--max-connections", "5", "--threads", "4")
+    opened = [one.connect() for _ in range(20)]
+    until(lambda: one.metric("slate_connections") == 5, "5 connections")
+    for connection in opened:
+        connection.send(connection.head("GET", "/json"))
+    assert one.metric("slate_connections") == 5
+
+
+def test_every_connection_has_a_file(server):
+    """The limit of open files is raised for the files that event loops need, too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        one = server("--max-connections", "200", "--threads", "64", "--idle-timeout", "600s",
+                     "--header-timeout", "600s")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if "open files" in one.errors():
+        pytest.skip("too few files are allowed here")
+    for connection in [one.connect() for _ in range(200)]:
+        connection.assert_open()
 
 
 @pytest.mark.arena
