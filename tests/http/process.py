@@ -50,13 +50,13 @@ def run(*flags, env=None, timeout=DEADLINE):
 
 
 class Server:
-    def __init__(self, *flags, env=None, alloc=ALLOC):
+    def __init__(self, *flags, env=None, alloc=ALLOC, binary=BINARY):
         self.connections = []
         self.stdout = tempfile.TemporaryFile()
         self.stderr = tempfile.TemporaryFile()
         arguments = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--alloc", alloc, *flags]
         self.process = subprocess.Popen(
-            [*PREFIX, BINARY, *arguments], stdin=subprocess.DEVNULL, stdout=self.stdout,
+            [*PREFIX, binary, *arguments], stdin=subprocess.DEVNULL, stdout=self.stdout,
             stderr=self.stderr, env={**environment(), **(env or {})})
         try:
             self.address = self.wait_for_address(LISTENING)
@@ -98,8 +98,8 @@ class Server:
 
     # ---- Talking to it -------------------------------------------------------------------------
 
-    def connect(self, **keywords):
-        connection = Connection(self.address, **keywords)
+    def connect(self, to=None, **keywords):
+        connection = Connection(to or self.address, **keywords)
         self.connections.append(connection)
         return connection
 

@@ -1,0 +1,102 @@
+/* slate with faults that a test aims: while FAULT_FILE, mapped, says so, the k-th call for memory that
+ * a request makes is refused. The linker puts these functions between the server and what it calls
+ * (--wrap), so every checker still sees its own malloc. jansson's calls come by its hooks, and
+ * libmicrohttpd's objects, which are made of malloc too, fail whole. Each thread serves one request at
+ * a time here, so one count is enough. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../alloc/internal.h"
+#include "../../alloc/pool.h"
+
+/* Little-endian words, shared with the test. */
+static struct aim {
+    uint64_t library;  /* k of the calls to malloc, pools, jansson and libmicrohttpd; 0: none */
+    uint64_t contexts; /* k of the calls to contexts; 0: none */
+    uint64_t struck;   /* how many were refused since the request began */
+} * aim;
+
+static __thread bool in_callback;
+static uint64_t left; /* of the request in flight */
+static uint64_t refused_before;
+
+static bool strikes(void)
+{
+    if (!in_callback || left == 0 || --left > 0)
+        return false;
+    aim->struck = 1;
+    return true;
+}
+
+static void *hooked_malloc(size_t size)
+{
+    return strikes() ? NULL : malloc(size);
+}
+
+static __attribute__((constructor)) void take_aim(void)
+{
+    const char *name = getenv("FAULT_FILE");
+    int file = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
+    void *p = mmap(NULL, sizeof *aim, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (file < 0 || p == MAP_FAILED) {
+        fputs("fault: FAULT_FILE must name a file of 24 bytes.\n", stderr);
+        exit(1);
+    }
+    close(file);
+    aim = p;
+    json_set_alloc_funcs(hooked_malloc, free); /* with --alloc arena the server sets its own */
+}
+
+/* ---- What the linker calls instead ------------------------------------------------------------ */
+
+/* clang-format off */
+#define WRAP(result, name, parameters, arguments, refused)              \
+    result __real_##name parameters;                                    \
+    result __wrap_##name parameters;                                    \
+    result __wrap_##name parameters                                     \
+    {                                                                   \
+        return strikes() ? (refused) : __real_##name arguments;         \
+    }
+/* clang-format on */
+
+WRAP(void *, malloc, (size_t size), (size), NULL)
+WRAP(void *, calloc, (size_t count, size_t size), (count, size), NULL)
+WRAP(void *, realloc, (void *p, size_t size), (p, size), NULL)
+WRAP(void *, mem_pool_take, (mem_pool * pool), (pool), NULL)
+WRAP(struct MHD_Response *, MHD_create_response_from_buffer,
+     (size_t size, void *buffer, enum MHD_ResponseMemoryMode mode), (size, buffer, mode), NULL)
+WRAP(enum MHD_Result, MHD_add_response_header,
+     (struct MHD_Response * response, const char *name, const char *value), (response, name, value),
+     MHD_NO)
+
+typedef enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+                                   const char *method, const char *version, const char *data,
+                                   size_t *size, void **state);
+on_request __real_http_on_request, __wrap_http_on_request;
+
+enum MHD_Result __wrap_http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+                                       const char *method, const char *version, const char *data,
+                                       size_t *size, void **state)
+{
+    mem_debug *contexts = mem_debug_default; /* --mem-debug=count */
+    if (!*state) {
+        left = aim->library;
+        aim->struck = 0;
+        refused_before = mem_debug_get_counts(contexts).refused;
+        mem_debug_fail_at(contexts, aim->contexts);
+    }
+    in_callback = true;
+    enum MHD_Result result =
+        __real_http_on_request(arg, mhd, url, method, version, data, size, state);
+    in_callback = false;
+    if (mem_debug_get_counts(contexts).refused > refused_before)
+        aim->struck = 1;
+    return result;
+}
