@@ -4,6 +4,7 @@
 #include "bridge.h"
 
 #include <assert.h>
+#include <setjmp.h>
 #include <stdlib.h>
 
 #include "json.h"
@@ -27,7 +28,7 @@ static __thread struct {
     size_t size;
 } newest;
 
-static __thread bool reading, refused; /* refused: only while reading */
+static __thread jmp_buf *way_out; /* of jansson's parser, while it runs */
 
 #ifndef NDEBUG
 static __thread long outstanding;
@@ -39,14 +40,10 @@ static __thread long outstanding;
 static void *node_alloc(size_t size)
 {
     mem_context *ctx = mem_current();
-    if (refused)
-        return NULL;
     void *at = ctx ? mem_alloc_aligned(ctx, size, NODE_ALIGN) : malloc(size);
-    if (!at) {
-        refused = reading;
-        return NULL;
-    }
-    if (ctx) {
+    if (!at && ctx && way_out)
+        longjmp(*way_out, 1);
+    if (at && ctx) {
         newest.ctx = ctx;
         newest.at = at;
         newest.size = size;
@@ -101,14 +98,24 @@ long json_bridge_outstanding(void)
 #endif
 }
 
-void json_bridge_begin_reading(void)
+json_t *json_bridge_load(const char *text, size_t size, size_t flags, json_error_t *ret_error,
+                         bool *ret_refused)
 {
-    reading = true;
-}
-
-bool json_bridge_end_reading(void)
-{
-    bool was_refused = refused;
-    reading = refused = false;
-    return was_refused;
+    jmp_buf refusal;
+#ifndef NDEBUG
+    const long before = outstanding;
+#endif
+    *ret_refused = false;
+    if (setjmp(refusal) != 0) {
+        way_out = NULL;
+#ifndef NDEBUG
+        outstanding = before;
+#endif
+        *ret_refused = true;
+        return NULL;
+    }
+    way_out = &refusal;
+    json_t *tree = json_loadb(text, size, flags, ret_error);
+    way_out = NULL;
+    return tree;
 }

@@ -2,14 +2,15 @@
 #ifndef SLATE_JSON_BRIDGE_H
 #define SLATE_JSON_BRIDGE_H
 
+#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Between these two, the first allocation of jansson's that is refused on this thread makes all later
- * ones fail. Its parser needs that to be safe: it drops a character when its token buffer cannot
- * grow, be it the quote that ends a string, and would go on with what lies behind the buffer.
- * Without the hooks they do nothing. */
-void json_bridge_begin_reading(void);
-/* Returns whether an allocation was refused. */
-bool json_bridge_end_reading(void);
+/* json_loadb, left for good at the first allocation that the current context refuses: jansson's
+ * scanner drops a character when its token buffer cannot grow, and then fails an assertion or goes
+ * on with what lies behind the buffer. NULL with *ret_refused: that has happened, and what jansson
+ * had allocated waits for the reset of the context. Without the hooks it is json_loadb. */
+json_t *json_bridge_load(const char *text, size_t size, size_t flags, json_error_t *ret_error,
+                         bool *ret_refused);
 
 #endif

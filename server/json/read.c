@@ -99,10 +99,10 @@ json_t *json_read(const char *text, size_t size, unsigned depth, json_read_probl
         return NULL;
     }
 
-    json_bridge_begin_reading();
-    json_t *tree =
-        json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (json_bridge_end_reading() || budget_spent()) {
+    bool refused;
+    json_t *tree = json_bridge_load(
+        text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error, &refused);
+    if (refused || budget_spent()) {
         json_bridge_release(tree);
         return out_of_memory(ret_problem);
     }

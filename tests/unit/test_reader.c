@@ -365,6 +365,32 @@ static void a_spent_budget_never_yields_a_wrong_tree(void **state)
     json_bridge_release(tree);
 }
 
+/* jansson puts the character behind a number or a word back, and asserts that it is the one that it
+ * took: unless its token buffer could not grow. */
+static void a_budget_may_end_within_any_token(void **state)
+{
+    static char text[20 * 1024];
+    (void)state;
+    if (mode == MODE_MALLOC)
+        skip();
+    for (size_t i = 0; i < 3; i++) {
+        size_t refused = 0, limit = 512;
+        memset(text, "1xx"[i], sizeof text);
+        text[0] = '[';
+        text[1] = "1x\""[i];
+        text[sizeof text - 1] = i == 2 ? '\n' : ']';
+        do {
+            mem_reset(&scratch);
+            mem_budget_reset(&scratch_budget);
+            scratch_budget.limit = limit += 64;
+            assert_null(json_read(text, sizeof text, 10, &problem));
+            refused += problem.status == JSON_READ_MEMORY;
+        } while (problem.status == JSON_READ_MEMORY && limit < 1024 * 1024);
+        assert_true(problem.status != JSON_READ_MEMORY);
+        assert_true(refused > 20);
+    }
+}
+
 /* Heaps, of which one allocation fails and the later ones do not: jansson then drops a character of
  * its token buffer, and would go on. */
 static const mem_kind *sound;
@@ -494,6 +520,7 @@ int main(int argc, char **argv)
         in_contexts(many_brackets_are_not_depth),
         in_contexts(mutants_are_judged_as_by_jansson),
         in_contexts(a_spent_budget_never_yields_a_wrong_tree),
+        in_contexts(a_budget_may_end_within_any_token),
         in_contexts(a_single_failed_allocation_never_yields_a_wrong_tree),
         in_contexts(a_refusal_before_reading_is_reported_too),
         in_contexts(a_freed_tree_leaves_nothing_outstanding),
