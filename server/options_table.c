@@ -26,12 +26,13 @@ const option_row option_table[] = {
     {NULL, "request-memory", OPTION_SIZE, AT(request_memory), .fallback = "8M", .max = 1024 * G,
      .argument = "SIZE", .help = "all that one request may hold; 0: no limit",
      .detail = "All that one request may hold: body, document and response. A request "
-               "that needs more is answered 413. With 0 there is no limit."},
+               "that needs more is answered 413. With 0 there is no limit. With --alloc "
+               "malloc the document is not counted."},
     {NULL, "memory-limit", OPTION_SIZE, AT(memory_limit), .fallback = "0", .max = 1024 * G,
      .argument = "SIZE", .help = "all requests together; 0: no limit",
-     .detail = "What all requests together may hold. A request that does not fit "
-               "beside the others is answered 503 with Retry-After. With 0 there is no "
-               "limit."},
+     .detail = "What all requests together may hold, counted as for --request-memory. A "
+               "request that does not fit beside the others is answered 503 with "
+               "Retry-After. With 0 there is no limit."},
     {NULL, "retain", OPTION_SIZE, AT(retain), .fallback = "256K", .max = G, .argument = "SIZE",
      .help = "blocks each worker keeps at rest",
      .detail = "Blocks that each worker keeps for its next requests. Blocks beyond it "
@@ -100,8 +101,8 @@ const option_row option_table[] = {
 
     {"Logs and configuration", "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",
      .allowed = "off|json|clf", .argument = "off|json|clf", .help = "a line per request",
-     .detail = "A line per request, as JSON or in the Common Log Format. All logs go "
-               "to standard error."},
+     .detail = "A line per request, as JSON or in the Common Log Format, to standard "
+               "output. All other logs go to standard error."},
     {NULL, "log-level", OPTION_CHOICE, AT(log_level), .fallback = "info",
      .allowed = "error|warning|info|debug", .argument = "LEVEL",
      .help = "error, warning, info or debug", .detail = "The least severe level that is logged."},
