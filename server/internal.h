@@ -283,6 +283,27 @@ void listener_refuse(listener *l);
 /* Closes all connections and joins the threads. One that never started is allowed. */
 void listener_stop(listener *l);
 
+/* ---- The tree of contexts (context_tree.c) -------------------------------------------------------- */
+
+/* Figures of one context, in bytes where not said otherwise. */
+typedef struct context_row {
+    const char *name;
+    const char *type; /* "arena", "heap"; NULL: a sum, which has no figure below `used` */
+    unsigned level;   /* 0: the process, 1: a worker, 2: a request, 3: below a request */
+    unsigned worker;  /* its number; of level 1 and below */
+    size_t count;     /* of contexts, if this row is the sum of those that are not shown; else 0 */
+    size_t total, used;
+    size_t peak;
+    size_t blocks, large_blocks; /* counts */
+    uint64_t resets, refusals;   /* counts */
+} context_row;
+
+typedef void context_visitor(void *arg, const context_row *row);
+/* Parents before children, at most 100 children of each; the caller holds the server's lock. */
+void contexts_visit(server *s, context_visitor *visit, void *arg);
+/* Writes the tree to standard error, a line per context. */
+void contexts_dump(server *s);
+
 /* ---- Others ---------------------------------------------------------------------------------------- */
 
 /* Decodes percent escapes of `size` bytes into the context, NUL-terminated. NULL: refused, or a bad

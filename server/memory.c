@@ -1,6 +1,6 @@
-/* /debug/memory: who holds what. The tree of contexts, seen while its worker stands still for it; the
- * blocks that no context uses, the pools, and what the C library and the kernel say. The other
- * figures are read from running counters, so they agree with one another exactly only at rest. */
+/* /debug/memory: who holds what. The tree of contexts (context_tree.c), the blocks that no context
+ * uses, the pools, and what the C library and the kernel say. Figures other than the tree's are read
+ * from running counters, so they agree with one another exactly only at rest. */
 #include <malloc.h>
 #include <string.h>
 
@@ -30,83 +30,32 @@ static void write_blocks(json_writer *w, const char *name, const mem_blocks_stat
 
 /* ---- Contexts ---------------------------------------------------------------------------------------- */
 
-/* One row, in the columns of PostgreSQL's pg_backend_memory_contexts and a few of ours. */
-static void write_context(json_writer *w, const worker *of, const mem_context *ctx, unsigned level)
+/* In the columns of PostgreSQL's pg_backend_memory_contexts and a few of ours. */
+static void write_row(void *arg, const context_row *row)
 {
-    mem_stats stats = mem_get_stats(ctx);
-    /* The first block of an embedded context is part of the pooled request, and counts here too. */
-    size_t total = stats.total + (ctx->embedded ? ctx->first_size : 0);
+    json_writer *w = arg;
     json_write_begin_object(w);
     json_write_literal_key(w, "name");
-    json_write_string(w, stats.name, strlen(stats.name));
-    json_write_literal_key(w, "type");
-    json_write_string(w, stats.kind, strlen(stats.kind));
-    member(w, "level", level);
-    member(w, "worker", of->number);
-    member(w, "total_bytes", total);
-    member(w, "total_nblocks", stats.blocks + stats.large_blocks);
-    member(w, "free_bytes", total - stats.used);
-    member(w, "used_bytes", stats.used);
-    member(w, "peak_bytes", stats.peak);
-    member(w, "large_blocks", stats.large_blocks);
-    member(w, "resets", stats.resets);
-    member(w, "refusals", stats.refusals);
-    json_write_end_object(w);
-}
-
-#define CHILDREN_SHOWN 100 /* of one worker; the rest is told as a sum */
-
-static void write_rest(json_writer *w, const worker *of, const mem_context *first)
-{
-    size_t count = 0, total = 0;
-    for (const mem_context *ctx = first; ctx; ctx = ctx->next) {
-        count++;
-        total += mem_total_held(ctx);
+    json_write_string(w, row->name, strlen(row->name));
+    if (row->type) {
+        json_write_literal_key(w, "type");
+        json_write_string(w, row->type, strlen(row->type));
     }
-    if (count == 0)
-        return;
-    json_write_begin_object(w);
-    json_write_literal_key(w, "name");
-    json_write_literal(w, "more requests");
-    member(w, "level", 2);
-    member(w, "worker", of->number);
-    member(w, "count", count);
-    member(w, "total_bytes", total);
-    member(w, "used_bytes", total);
-    json_write_end_object(w);
-}
-
-/* The worker's context, its requests, and what they have below them. */
-static void write_tree(json_writer *w, const worker *of)
-{
-    write_context(w, of, &of->context, 1);
-    const mem_context *request = of->context.child;
-    for (unsigned i = 0; request && i < CHILDREN_SHOWN; i++, request = request->next) {
-        write_context(w, of, request, 2);
-        for (const mem_context *below = request->child; below; below = below->next)
-            write_context(w, of, below, 3);
+    member(w, "level", row->level);
+    if (row->level > 0)
+        member(w, "worker", row->worker);
+    if (row->count > 0)
+        member(w, "count", row->count);
+    member(w, "total_bytes", row->total);
+    member(w, "free_bytes", row->total - row->used);
+    member(w, "used_bytes", row->used);
+    if (row->type) {
+        member(w, "total_nblocks", row->blocks);
+        member(w, "peak_bytes", row->peak);
+        member(w, "large_blocks", row->large_blocks);
+        member(w, "resets", row->resets);
+        member(w, "refusals", row->refusals);
     }
-    write_rest(w, of, request);
-}
-
-/* The root: what all workers have in blocks, in use or idle. */
-static void write_process(json_writer *w, server *s)
-{
-    size_t idle = mem_depot_get_stats(s->depot).idle, lent = 0;
-    for (const worker *of = s->workers; of; of = of->next) {
-        if (!of->blocks)
-            continue;
-        mem_blocks_stats stats = mem_blocks_get_stats(of->blocks);
-        idle += stats.idle;
-        lent += stats.lent;
-    }
-    json_write_begin_object(w);
-    json_write_literal_key(w, "name");
-    json_write_literal(w, "process");
-    member(w, "level", 0);
-    member(w, "total_bytes", lent + idle);
-    member(w, "free_bytes", idle);
-    member(w, "used_bytes", lent);
     json_write_end_object(w);
 }
 
@@ -114,17 +63,7 @@ static void write_contexts(json_writer *w, server *s)
 {
     json_write_literal_key(w, "contexts");
     json_write_begin_array(w);
-    write_process(w, s);
-    for (worker *of = s->workers; of; of = of->next) {
-        bool own = of == worker_this(); /* stands still anyway: it is writing this */
-        if (!of->blocks)
-            continue; /* its thread has ended */
-        if (!own)
-            door_close(&of->door);
-        write_tree(w, of);
-        if (!own)
-            door_open(&of->door);
-    }
+    contexts_visit(s, write_row, w);
     json_write_end_array(w);
 }
 

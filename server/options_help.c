@@ -176,6 +176,8 @@ void option_print_manual(FILE *out)
           ".Fl Fl drain-timeout ,\n"
           "then stops.\n"
           "A second one stops at once.\n"
+          ".It Dv SIGUSR1\n"
+          "Writes the tree of memory contexts to standard error.\n"
           ".El\n"
           ".Sh EXIT STATUS\n"
           ".Bl -tag -width Ds -compact\n"

@@ -70,6 +70,8 @@ static void serve(server *s, const sigset_t *set)
         int sig = wait_signal(set, wait);
         if (sig == SIGTERM || sig == SIGINT)
             return;
+        if (sig == SIGUSR1)
+            contexts_dump(s);
     }
 }
 
@@ -94,6 +96,8 @@ static void drain(server *s, const sigset_t *set)
             log_warning("A second signal: stopping at once.");
             return;
         }
+        if (sig == SIGUSR1)
+            contexts_dump(s);
         (void)keep_house(s, &keeper); /* and again soon, whatever it says */
         int64_t now = clock_ms();
         totals t = server_totals(s, false);
@@ -219,6 +223,7 @@ int slate_main(int argc, char **argv, const slate_route *routes)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGUSR1);
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
         log_error("Signals cannot be set up: %s.", strerror(errno));
         return 1;

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import signal
 
 import pytest
 
@@ -289,3 +290,27 @@ def test_no_access_log_unless_asked_for(server):
 def test_nothing_of_it_is_public(shared, path):
     assert shared.request("GET", path).status == 404
     assert shared.request("POST", path, body=b"{}").status == 404
+
+
+def test_a_signal_writes_the_tree_of_contexts(server):
+    """The rows of /debug/memory as text, at most 100 requests of a worker one by one."""
+    one = server("--threads", "1")
+    for _ in range(120):
+        connection = one.connect()
+        connection.send(connection.head("POST", "/echo", "Content-Type: application/json",
+                                        "Content-Length: 1000") + b"[" * 500)
+    until(lambda: one.metric("slate_requests_in_flight") == 120, "120 requests in flight")
+    rows = one.memory()["contexts"]
+    one.signal(signal.SIGUSR1)
+    until(lambda: "20 more requests" in one.errors(), "the end of the tree")
+    tree = re.search(r"Memory contexts, in bytes:\n(.*)", one.errors(), re.DOTALL)[1].splitlines()
+    assert re.match(r"process: \d+ total; \d+ free; \d+ used$", tree[0])
+    levels = [(len(line) - len(line.lstrip())) // 2 for line in tree]
+    assert levels.count(2) == 101
+    assert [row["level"] for row in rows].count(2) == 101
+    request = next(line for line in tree if line.startswith("    request"))
+    kind = "arena" if ALLOC == "arena" else "heap"
+    assert re.match(rf"    request: \d+ total in \d+ blocks; \d+ free; \d+ used; peak \d+; \d+ large; "
+                    rf"\d+ resets; 0 refusals \({kind}\)$", request)
+    one.close_connections()
+    one.assert_at_rest()
