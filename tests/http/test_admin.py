@@ -306,8 +306,8 @@ def test_a_signal_writes_the_tree_of_contexts(server):
     tree = re.search(r"Memory contexts, in bytes:\n(.*)", one.errors(), re.DOTALL)[1].splitlines()
     assert re.match(r"process: \d+ total; \d+ free; \d+ used$", tree[0])
     levels = [(len(line) - len(line.lstrip())) // 2 for line in tree]
-    assert levels.count(2) == 101
-    assert [row["level"] for row in rows].count(2) == 102  # and the one that asked
+    assert levels.count(2) in (101, 102)  # an admin request may not be over yet
+    assert [row["level"] for row in rows].count(2) in (102, 103)  # and the one that asked
     request = next(line for line in tree if line.startswith("    request"))
     kind = "arena" if ALLOC == "arena" else "heap"
     assert re.match(rf"    request: \d+ total in \d+ blocks; \d+ free; \d+ used; peak \d+; \d+ large; "
