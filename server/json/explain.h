@@ -4,9 +4,17 @@
 
 #include "json.h"
 
-/* What the parser found wrong beyond grammar and depth, in the token that ends at `end`. */
+/* What a parser found wrong beyond grammar and depth: in the token that ends at `end`, or not in the
+ * text at all. */
 typedef struct json_suspect {
-    enum { SUSPECT_NONE, SUSPECT_DUPLICATE, SUSPECT_KEY_WITH_NUL, SUSPECT_NUMBER } kind;
+    enum {
+        SUSPECT_NONE,
+        SUSPECT_DUPLICATE,
+        SUSPECT_KEY_WITH_NUL,
+        SUSPECT_NUMBER,
+        SUSPECT_MEMORY, /* an allocation was refused */
+        SUSPECT_SIZE    /* longer than the parser can take */
+    } kind;
     size_t end; /* offset */
 } json_suspect;
 

@@ -27,7 +27,7 @@ long json_bridge_outstanding(void);
 
 /* ---- Reading (read.c) ------------------------------------------------------------------------ */
 
-#define JSON_READ_DEPTH_MAX 2047 /* what jansson's parser takes */
+#define JSON_READ_DEPTH_MAX 2047 /* what jansson's parser takes; bounds the recursion of ours */
 
 typedef enum {
     JSON_READ_OK = 0,
@@ -50,6 +50,15 @@ typedef struct json_read_problem {
  * result is a new reference in the current context (arena) or on the heap; NULL: `*ret_problem` says
  * why. */
 json_t *json_read(const char *text, size_t size, unsigned depth, json_read_problem *ret_problem);
+
+/* Two parsers can do that: ours, and jansson's, which the tests and the load tests compare it with.
+ * They take and refuse the same (but for texts over 2 GiB, which jansson's does not take), with the
+ * same problems. */
+typedef enum { JSON_READER_SLATE, JSON_READER_JANSSON } json_reader;
+/* Chooses for json_read, process-wide; call before there are threads. Without it: slate. */
+void json_reader_select(json_reader reader);
+json_t *json_read_with(json_reader reader, const char *text, size_t size, unsigned depth,
+                       json_read_problem *ret_problem);
 
 /* ---- Writing (write.c) ----------------------------------------------------------------------- */
 

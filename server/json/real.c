@@ -1,12 +1,12 @@
 /* Reals as the shortest decimal that reads back as the same double, and of those the nearest.
  * After: Giulietti, "The Schubfach way to render doubles" (2020). It needs neither printf nor the
- * locale, three multiplications by a power of ten decide, and those powers are worked out once at
- * start-up, in exact arithmetic, rather than kept as 600 lines of constants. */
+ * locale: three multiplications by a power of ten decide. */
 #include <assert.h>
 #include <string.h>
 
 #include "digits.h"
 #include "json.h"
+#include "power.h"
 
 /* A double is c * 2^q with 0 < c < 2^53. */
 #define FRACTION_BITS 52
@@ -18,86 +18,7 @@ static_assert(sizeof(double) == 8 && __DBL_MANT_DIG__ == FRACTION_BITS + 1 &&
                   __DBL_MAX_EXP__ == 1024,
               "double is IEEE 754's binary64");
 
-/* ---- Powers of ten --------------------------------------------------------------------------- */
-
-#define POWER_MIN (-292)
-#define POWER_MAX 324
-
-/* 10^n scaled by a power of two to 128 bits with the highest set, rounded up. */
-typedef struct power {
-    uint64_t high, low;
-} power;
-
-static power powers[POWER_MAX - POWER_MIN + 1];
-
-/* An integer of 1,536 bits, lowest limb first: holds 10^324, and 2^1535 / 10^292 to 128 bits and
- * more. */
-#define LIMBS 48
-typedef struct wide {
-    uint32_t limb[LIMBS];
-} wide;
-
-static void wide_multiply(wide *n, uint32_t by)
-{
-    uint64_t carry = 0;
-    for (int i = 0; i < LIMBS; i++) {
-        carry += (uint64_t)n->limb[i] * by;
-        n->limb[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    assert(carry == 0);
-}
-
-static void wide_divide(wide *n, uint32_t by)
-{
-    uint64_t rest = 0;
-    for (int i = LIMBS - 1; i >= 0; i--) {
-        rest = rest << 32 | n->limb[i];
-        n->limb[i] = (uint32_t)(rest / by);
-        rest %= by;
-    }
-}
-
-/* The 64 bits below bit `top` (exclusive; counted from the lowest); zeros below the lowest. */
-static uint64_t wide_bits(const wide *n, int top)
-{
-    uint64_t bits = 0;
-    for (int i = top - 1; i >= top - 64; i--)
-        bits = bits << 1 | (i >= 0 ? n->limb[i / 32] >> i % 32 & 1 : 0);
-    return bits;
-}
-
-/* `n`, whose value is exact unless `rounded`, as a power. */
-static power wide_power(const wide *n, bool rounded)
-{
-    int top = 32 * LIMBS;
-    while (!(n->limb[(top - 1) / 32] >> (top - 1) % 32 & 1))
-        top--;
-    power p = {wide_bits(n, top), wide_bits(n, top - 64)};
-    for (int i = 0; i < top - 128; i++)
-        rounded |= n->limb[i / 32] >> i % 32 & 1;
-    if (rounded && ++p.low == 0)
-        p.high++;
-    return p;
-}
-
-__attribute__((constructor)) static void make_powers(void)
-{
-    wide n = {.limb = {1}};
-    for (int e = 0; e <= POWER_MAX; e++) {
-        if (e > 0)
-            wide_multiply(&n, 10);
-        powers[e - POWER_MIN] = wide_power(&n, false);
-    }
-    /* Dividing again and again rounds down as dividing once by 10^e would. */
-    n = (wide){.limb = {[LIMBS - 1] = UINT32_C(1) << 31}};
-    for (int e = -1; e >= POWER_MIN; e--) {
-        wide_divide(&n, 10);
-        powers[e - POWER_MIN] = wide_power(&n, true);
-    }
-}
-
-/* floor(log10(2^n)), floor(log10(3/4 * 2^n)) and floor(log2(10^n)), exact where they are used. */
+/* floor(log10(2^n)) and floor(log10(3/4 * 2^n)), exact where they are used. */
 static int log10_of_2(int n)
 {
     return n * 1262611 >> 22;
@@ -106,11 +27,6 @@ static int log10_of_2(int n)
 static int log10_of_three_quarters_2(int n)
 {
     return (n * 1262611 - 524031) >> 22;
-}
-
-static int log2_of_10(int n)
-{
-    return n * 1741647 >> 19;
 }
 
 /* ---- Shortest decimal ------------------------------------------------------------------------ */
@@ -151,7 +67,7 @@ static decimal shortest(uint64_t c, int q, bool lower_is_closer)
     uint64_t odd = c & 1;
     int k = lower_is_closer ? log10_of_three_quarters_2(q) : log10_of_2(q);
     int shift = q + log2_of_10(-k) + 1;
-    power p = powers[-k - POWER_MIN];
+    power p = power_of_ten(-k);
     uint64_t lower = multiply_to_odd(p, (4 * c - 2 + lower_is_closer) << shift) + odd;
     uint64_t value = multiply_to_odd(p, 4 * c << shift);
     uint64_t upper = multiply_to_odd(p, (4 * c + 2) << shift) - odd;

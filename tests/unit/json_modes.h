@@ -2,7 +2,8 @@
  * whole process.
  *   malloc  no hooks, contexts are heaps: the server's --alloc malloc
  *   arena   hooks, contexts are arenas: the server's --alloc arena
- *   heap    hooks, contexts are heaps */
+ *   heap    hooks, contexts are heaps
+ * A second argument, slate or jansson, chooses the reader behind json_read. */
 #ifndef JSON_MODES_H
 #define JSON_MODES_H
 
@@ -21,6 +22,7 @@
 #include "text.h"
 
 static enum { MODE_MALLOC, MODE_ARENA, MODE_HEAP } mode;
+static json_reader reader = JSON_READER_SLATE;
 static mem_depot *depot;
 static mem_blocks *blocks;
 static mem_context answers, scratch; /* scratch is current, as in a handler */
@@ -69,15 +71,18 @@ static inline int close_contexts(void **state)
 static inline bool choose_mode(int argc, char **argv)
 {
     static const char *const names[] = {"malloc", "arena", "heap"};
+    if (argc == 3 && strcmp(argv[2], "jansson") == 0)
+        reader = JSON_READER_JANSSON;
+    json_reader_select(reader);
     for (unsigned i = 0; i < 3; i++) {
-        if (argc == 2 && strcmp(argv[1], names[i]) == 0) {
+        if ((argc == 2 || argc == 3) && strcmp(argv[1], names[i]) == 0) {
             mode = i;
             if (mode != MODE_MALLOC)
                 json_bridge_install();
             return true;
         }
     }
-    fprintf(stderr, "usage: %s malloc|arena|heap\n", argv[0]);
+    fprintf(stderr, "usage: %s malloc|arena|heap [slate|jansson]\n", argv[0]);
     return false;
 }
 
