@@ -8,17 +8,18 @@
 
 #include "digits.h"
 #include "json.h"
+#include "scan.h"
 #include "utf8.h"
 
 #define EXPECTED 256  /* bytes, where the caller has no guess */
 #define INDENT 2      /* spaces */
 #define ESCAPE_MAX 6  /* bytes of \u001f */
-#define WORD 8        /* bytes that are looked at together */
 #define PUNCTUATION 8 /* bytes: more than a bracket, comma, colon and space together */
-#define STRING_SLACK (2 + WORD * ESCAPE_MAX)     /* the quotes, and one word of escapes */
+#define SHORT 16      /* bytes of a string that is copied in two pieces */
+#define STRING_SLACK (2 + SHORT * ESCAPE_MAX)    /* the quotes, and a short string of escapes */
 #define FIRST_SLACK (STRING_SLACK + PUNCTUATION) /* so that an exact guess needs no growth */
 
-static_assert(sizeof(uint64_t) == WORD, "strings are scanned a word at a time");
+static_assert(SCAN_STEP <= SHORT, "the longer ones are at least as long as a step");
 
 void json_writer_init(json_writer *w, mem_context *ctx, size_t expected, unsigned max_depth,
                       bool pretty)
@@ -107,28 +108,25 @@ static char *put_escaped(char *at, const char *text, size_t size)
     return at;
 }
 
-#define EACH_BYTE(b) (UINT64_MAX / 255 * (b))
-
-/* Not 0 if one of the bytes must be escaped. */
-static inline uint64_t needs_escape(uint64_t word)
-{
-    uint64_t quote = word ^ EACH_BYTE('"'), backslash = word ^ EACH_BYTE('\\');
-    return (((word - EACH_BYTE(0x20)) & ~word) | ((quote - EACH_BYTE(1)) & ~quote) |
-            ((backslash - EACH_BYTE(1)) & ~backslash)) &
-           EACH_BYTE(0x80);
-}
-
-/* Copies `size` bytes, less than WORD, in two pieces that may overlap, so that it costs no loop.
- * false: one of them needs an escape. */
+/* Copies `size` bytes, less than SHORT, in two pieces that may overlap, so that it costs no loop. false:
+ * one of them needs an escape. */
 static inline bool put_short(char *at, const char *text, size_t size)
 {
+    if (size >= 8) {
+        uint64_t head, tail;
+        memcpy(&head, text, sizeof head);
+        memcpy(&tail, text + size - sizeof tail, sizeof tail);
+        memcpy(at, &head, sizeof head);
+        memcpy(at + size - sizeof tail, &tail, sizeof tail);
+        return !(scan_needs_escape(head) | scan_needs_escape(tail));
+    }
     if (size >= 4) {
         uint32_t head, tail;
         memcpy(&head, text, sizeof head);
         memcpy(&tail, text + size - sizeof tail, sizeof tail);
         memcpy(at, &head, sizeof head);
         memcpy(at + size - sizeof tail, &tail, sizeof tail);
-        return !needs_escape(head | (uint64_t)tail << 32);
+        return !scan_needs_escape(head | (uint64_t)tail << 32);
     }
     if (size >= 2) {
         uint16_t head, tail;
@@ -136,36 +134,37 @@ static inline bool put_short(char *at, const char *text, size_t size)
         memcpy(&tail, text + size - sizeof tail, sizeof tail);
         memcpy(at, &head, sizeof head);
         memcpy(at + size - sizeof tail, &tail, sizeof tail);
-        return !needs_escape(head | (uint32_t)tail << 16 | EACH_BYTE(0x20) << 32);
+        return !scan_needs_escape(head | (uint32_t)tail << 16 | SCAN_EACH_BYTE(0x20) << 32);
     }
     if (size == 1)
         *at = *text;
     return size == 0 || !escapes[(unsigned char)*text];
 }
 
-/* The rest of a string from its first escape on, and the closing quote. Before each step there is
- * room for what is left and STRING_SLACK. */
+/* A string that has an escape, and the closing quote. Before each step there is room for what is
+ * left and STRING_SLACK. */
 static __attribute__((noinline)) char *put_rest(json_writer *w, char *at, const char *text,
                                                 size_t size)
 {
-    for (; size >= WORD; text += WORD, size -= WORD) {
-        uint64_t word;
-        memcpy(&word, text, WORD);
-        if (!needs_escape(word)) {
-            memcpy(at, &word, WORD);
-            at += WORD;
+    while (size >= SCAN_STEP) {
+        size_t count = scan_write_step(at, text);
+        at += count;
+        text += count;
+        size -= count;
+        if (count == SCAN_STEP)
             continue;
-        }
-        at = room(w, put_escaped(at, text, WORD), size - WORD + STRING_SLACK);
+        at = room(w, put_escaped(at, text, 1), size + STRING_SLACK);
         if (!at)
             return NULL;
+        text++;
+        size--;
     }
     at = put_escaped(at, text, size);
     *at++ = '"';
     return at;
 }
 
-/* `text` must be UTF-8. Its last word is looked at together with bytes before it that have been
+/* `text` must be UTF-8. Its last step is looked at together with bytes before it that have been
  * copied already: fewer branches on the length, which is what a short string costs. */
 static char *put_string(json_writer *w, char *at, const char *text, size_t size)
 {
@@ -173,27 +172,21 @@ static char *put_string(json_writer *w, char *at, const char *text, size_t size)
     if (!at)
         return NULL;
     *at++ = '"';
-    if (size < WORD) {
+    if (size < SHORT) {
         if (!put_short(at, text, size))
             return put_rest(w, at, text, size);
         at[size] = '"';
         return at + size + 1;
     }
-    const char *last = text + size - WORD;
-    char *last_at = at + size - WORD;
-    uint64_t word;
-    for (; text < last; text += WORD, at += WORD) {
-        memcpy(&word, text, WORD);
-        if (needs_escape(word))
-            return put_rest(w, at, text, (size_t)(last + WORD - text));
-        memcpy(at, &word, WORD);
+    size_t last = size - SCAN_STEP;
+    for (size_t i = 0; i < last; i += SCAN_STEP) {
+        if (scan_write_step(at + i, text + i) < SCAN_STEP)
+            return put_rest(w, at + i, text + i, size - i);
     }
-    memcpy(&word, last, WORD);
-    if (needs_escape(word))
-        return put_rest(w, last_at, last, WORD);
-    memcpy(last_at, &word, WORD);
-    last_at[WORD] = '"';
-    return last_at + WORD + 1;
+    if (scan_write_step(at + last, text + last) < SCAN_STEP)
+        return put_rest(w, at + last, text + last, SCAN_STEP);
+    at[size] = '"';
+    return at + size + 1;
 }
 
 /* ---- Trees ----------------------------------------------------------------------------------- */
