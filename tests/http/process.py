@@ -119,8 +119,12 @@ class Server:
         return self.admin("/debug/memory").json()
 
     def metric(self, name, **labels):
-        """The sum of the samples of that name whose labels include these."""
-        return sum(value for sample, found, value in samples(self.admin("/metrics").body.decode())
+        """The sum of the samples of that name whose labels include these. Where allocations fail at
+        random, those of this request may, too: then it is asked again."""
+        def ask():
+            answer = self.admin("/metrics")
+            return answer if answer.status != 503 else None
+        return sum(value for sample, found, value in samples(until(ask, "metrics").body.decode())
                    if sample == name and labels.items() <= found.items())
 
     def anonymous(self):
