@@ -264,6 +264,7 @@ static void arena_reset(mem_context *ctx)
 {
     mem_note_reset(ctx);
     if (ctx->block || ctx->large) {
+        mem_blocks_note_peak(ctx->source);
         size_t given = give_blocks(ctx) + give_large(ctx);
         ctx->held -= given;
         mem_budget_release(ctx->budget, given);

@@ -17,6 +17,8 @@ struct fresh {
 struct mem_blocks {
     mem_depot *depot;
     size_t retain;
+    bool adaptive;
+    struct mem_retention retention; /* if adaptive */
     mem_block *idle_blocks[MEM_CLASSES];
     struct fresh fresh[MEM_CLASSES];
     size_t idle, lent; /* these and the next two: mem_count, mem_read */
@@ -39,6 +41,9 @@ mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain)
     mem_blocks *blocks = calloc(1, sizeof *blocks);
     if (blocks) {
         blocks->depot = depot;
+        blocks->adaptive = retain == MEM_RETAIN_ADAPTIVE;
+        if (blocks->adaptive)
+            retain = mem_retention_limit(&blocks->retention);
         blocks->retain = retain;
     }
     return blocks;
@@ -50,6 +55,8 @@ static mem_block *pop(mem_blocks *blocks, unsigned rank)
     if (block) {
         blocks->idle_blocks[rank] = block->next;
         mem_count(&blocks->idle, -block->size);
+        if (blocks->idle < blocks->retention.low)
+            blocks->retention.low = blocks->idle;
     }
     return block;
 }
@@ -64,6 +71,39 @@ static void part_with(mem_blocks *blocks, mem_block *block)
     }
     (void)mem_unmap(block, block->size);
     mem_count(&blocks->unmaps, 1);
+}
+
+/* Parts with `bytes` of idle blocks, the largest first. */
+static void shed(mem_blocks *blocks, size_t bytes)
+{
+    size_t parted = 0;
+    for (unsigned rank = MEM_CLASSES; rank-- > 0;) {
+        for (mem_block *block; parted < bytes && (block = pop(blocks, rank));) {
+            parted += block->size;
+            part_with(blocks, block);
+        }
+    }
+}
+
+void mem_blocks_note_peak(mem_blocks *blocks)
+{
+    if (!blocks->adaptive)
+        return;
+    struct mem_retention *retention = &blocks->retention;
+    mem_retention_note(retention, blocks->lent);
+    size_t period = mem_depot_period(blocks->depot);
+    bool is_over = period != retention->period;
+    if (!is_over && blocks->lent <= blocks->retain)
+        return;
+    blocks->retain = mem_retention_limit(retention);
+    if (!is_over)
+        return;
+    size_t over = blocks->idle > blocks->retain ? blocks->idle - blocks->retain : 0;
+    size_t unused = retention->low / 2;
+    shed(blocks, over > unused ? over : unused);
+    retention->low = blocks->idle;
+    retention->period = period;
+    mem_retention_age(retention);
 }
 
 void mem_blocks_delete(mem_blocks *blocks)

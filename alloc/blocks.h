@@ -55,8 +55,10 @@ mem_blocks_stats mem_depot_get_stats(mem_depot *depot);
 /* Of one magazine. Safe from any thread: figures are written by the owner, read relaxed. */
 mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks);
 
-/* A magazine on `depot` that keeps up to `retain` bytes for itself; 0 keeps none. Owned by the
- * calling thread. NULL: no memory. */
+/* A magazine on `depot` that keeps up to `retain` bytes for itself; 0 keeps none, and
+ * MEM_RETAIN_ADAPTIVE what its arenas have lately needed. Owned by the calling thread. NULL: no
+ * memory. */
+#define MEM_RETAIN_ADAPTIVE SIZE_MAX
 mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
 /* Gives every idle block to the depot and ends the magazine; all lent blocks are back before.
  * NULL is allowed. */

@@ -17,6 +17,7 @@ struct mem_depot {
     struct shelf shelves[MEM_CLASSES];
     size_t idle;
     uint64_t maps, unmaps;
+    size_t period; /* mem_count, mem_read */
 };
 
 mem_depot *mem_depot_create(void)
@@ -106,6 +107,7 @@ static size_t unmap_oldest(mem_depot *depot, struct shelf *shelf, size_t count)
 size_t mem_depot_decay(mem_depot *depot)
 {
     size_t unmapped = 0;
+    mem_count(&depot->period, 1);
     for (unsigned rank = 0; rank < MEM_CLASSES; rank++) {
         struct shelf *shelf = &depot->shelves[rank];
         lock(depot);
@@ -125,6 +127,11 @@ size_t mem_depot_clear(mem_depot *depot)
     for (unsigned rank = 0; rank < MEM_CLASSES; rank++)
         unmapped += unmap_oldest(depot, &depot->shelves[rank], SIZE_MAX);
     return unmapped;
+}
+
+size_t mem_depot_period(const mem_depot *depot)
+{
+    return mem_read(&depot->period);
 }
 
 void mem_depot_add_counts(mem_depot *depot, uint64_t maps, uint64_t unmaps)

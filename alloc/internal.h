@@ -152,6 +152,24 @@ static inline unsigned mem_class(size_t size)
  * may move. NULL: no memory, and `block` is still valid. */
 mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size);
 
+/* An arena is about to give back what it holds: the peak of its work. */
+void mem_blocks_note_peak(mem_blocks *blocks);
+
+/* The adaptive limit of a magazine (retain.c). */
+#define MEM_PEAK_RANKS 16
+struct mem_retention {
+    uint32_t peaks[MEM_PEAK_RANKS]; /* how many, by their size; half as many each period */
+    size_t low;                     /* lowest idle bytes in this period */
+    size_t period;                  /* the depot's, that these figures are of */
+};
+void mem_retention_note(struct mem_retention *retention, size_t peak);
+void mem_retention_age(struct mem_retention *retention); /* once a period */
+/* What is to be kept from now on. */
+size_t mem_retention_limit(const struct mem_retention *retention);
+
+/* Counts the calls of mem_depot_decay. From any thread. */
+size_t mem_depot_period(const mem_depot *depot);
+
 /* The depot's side. `block` is idle: all but its header is poisoned. */
 void mem_depot_give(mem_depot *depot, mem_block *block);
 mem_block *mem_depot_take(mem_depot *depot, unsigned rank); /* NULL: the depot has none */

@@ -18,6 +18,8 @@
 #include "router.h"
 #include "slate.h"
 
+static_assert(MEM_RETAIN_ADAPTIVE == SIZE_MAX, "--retain auto is SIZE_MAX");
+
 struct MHD_Connection;
 struct MHD_Daemon;
 

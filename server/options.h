@@ -21,7 +21,7 @@ typedef struct options {
     size_t body_limit;        /* --body-limit 1M */
     size_t request_memory;    /* --request-memory 8M; 0: no limit */
     size_t memory_limit;      /* --memory-limit 0; all requests together; 0: no limit */
-    size_t retain;            /* --retain 256K, per worker */
+    size_t retain;            /* --retain auto, per worker; SIZE_MAX: as needed */
     unsigned decay;           /* --decay 1s */
     bool idle_trim;           /* --idle-trim on|off; default: on with arena, off with malloc */
     unsigned json_depth;      /* --json-depth 128; 1 to 1024 */

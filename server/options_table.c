@@ -33,10 +33,11 @@ const option_row option_table[] = {
      .detail = "What all requests together may hold, counted as for --request-memory. A "
                "request that does not fit beside the others is answered 503 with "
                "Retry-After. With 0 there is no limit."},
-    {NULL, "retain", OPTION_SIZE, AT(retain), .fallback = "256K", .max = G, .argument = "SIZE",
-     .help = "blocks each worker keeps at rest",
+    {NULL, "retain", OPTION_SIZE, AT(retain), .fallback = "auto", .max = G, .allowed = "auto",
+     .argument = "SIZE", .help = "blocks each worker keeps at rest",
      .detail = "Blocks that each worker keeps for its next requests. Blocks beyond it "
-               "go to a depot that all workers share."},
+               "go to a depot that all workers share, or back to the system if they are large. "
+               "With auto a worker keeps what its recent requests needed, less than 1M."},
     {NULL, "decay", OPTION_TIME, AT(decay), .fallback = "1s", .min = 10, .max = 60 * MINUTE,
      .argument = "TIME", .help = "unused blocks are unmapped after",
      .detail = "How fast the depot goes back to the system: blocks that lay unused for "

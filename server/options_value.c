@@ -159,7 +159,8 @@ void option_allowed(const option_row *row, char ret_words[static OPTION_ALLOWED_
     }
     write_number(row->min, units_of(row->kind), low);
     write_number(row->max, units_of(row->kind), high);
-    snprintf(ret_words, OPTION_ALLOWED_MAX, "%s from %s to %s%s", what, low, high, units);
+    snprintf(ret_words, OPTION_ALLOWED_MAX, "%s from %s to %s%s%s%s", what, low, high, units,
+             row->allowed ? ", or " : "", row->allowed ? row->allowed : "");
 }
 
 /* ---- In struct options ----------------------------------------------------------------------- */
@@ -185,7 +186,10 @@ static void set_string(options *opts, const option_row *row, char *text)
 static option_verdict store_number(options *opts, const option_row *row, const char *text)
 {
     uint64_t number;
-    if (!read_number(text, units_of(row->kind), &number) || number < row->min || number > row->max)
+    if (row->allowed && strcmp(text, row->allowed) == 0)
+        number = SIZE_MAX;
+    else if (!read_number(text, units_of(row->kind), &number) || number < row->min ||
+             number > row->max)
         return OPTION_NOT_ALLOWED;
     if (opts == NULL)
         return OPTION_GOOD;
@@ -261,6 +265,8 @@ const char *option_words(const options *opts, const option_row *row,
         write_number(*(const unsigned *)at, units_of(row->kind), buffer);
         break;
     case OPTION_SIZE:
+        if (row->allowed && *(const size_t *)at == SIZE_MAX)
+            return row->allowed;
         write_number(*(const size_t *)at, size_units, buffer);
         break;
     case OPTION_ADDRESS:

@@ -61,7 +61,7 @@ static worker *worker_create(listener *on)
     w->admin = on->admin;
     w->route_count = on->routes->count + 1u;
     w->by_route = calloc(w->route_count, sizeof *w->by_route);
-    w->blocks = mem_blocks_create(s->depot, s->opts.retain);
+    w->blocks = mem_blocks_create(s->depot, s->opts.retain); /* SIZE_MAX: adaptive */
     bool arena = s->opts.alloc == ALLOC_ARENA, pools = true;
     if (arena && w->blocks)
         w->scratch_block = mem_blocks_take(w->blocks, SCRATCH_BLOCK);

@@ -400,6 +400,76 @@ static void threads_exchange_through_one_depot(void **state)
     assert_int_equal(idle_in_depot(f), 0);
 }
 
+/* ---- The adaptive limit ---------------------------------------------------------------------- */
+
+/* One request: `count` blocks of 64 KiB, all of them taken before any is given back. */
+static void use(mem_blocks *blocks, size_t count)
+{
+    mem_context ctx;
+    mem_arena_init(&ctx, NULL, "request", blocks, NULL, 0);
+    for (size_t i = 0; i < 4 * count; i++)
+        assert_non_null(mem_alloc(&ctx, 16000));
+    mem_delete(&ctx);
+}
+
+static size_t idle(const mem_blocks *blocks)
+{
+    return mem_blocks_get_stats(blocks).idle;
+}
+
+static void adaptive_limit_keeps_what_requests_need(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+    for (int period = 0; period < 4; period++) {
+        for (int i = 0; i < 20; i++)
+            use(blocks, 8);
+        mem_depot_decay(f->depot);
+    }
+    assert_in_range(idle(blocks), 8 * 64 * KIB, 9 * 64 * KIB);
+    uint64_t maps = mem_blocks_get_stats(blocks).maps;
+    for (int i = 0; i < 20; i++)
+        use(blocks, 8);
+    assert_int_equal(mem_blocks_get_stats(blocks).maps, maps);
+    mem_blocks_delete(blocks);
+}
+
+static void adaptive_limit_is_not_for_one_huge_request(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+    for (int i = 0; i < 100; i++)
+        use(blocks, 1);
+    use(blocks, 100);
+    assert_true(idle(blocks) <= MIB);
+    mem_depot_decay(f->depot);
+    for (int i = 0; i < 100; i++)
+        use(blocks, 1);
+    assert_true(idle(blocks) <= 2 * 64 * KIB);
+    mem_blocks_delete(blocks);
+}
+
+static void adaptive_limit_falls_with_the_traffic(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+    for (int i = 0; i < 200; i++)
+        use(blocks, 8);
+    assert_true(idle(blocks) >= 8 * 64 * KIB);
+    size_t before = idle(blocks);
+    for (int period = 0; period < 10; period++) {
+        use(blocks, 1);
+        mem_depot_decay(f->depot);
+        assert_true(idle(blocks) <= before);
+        before = idle(blocks);
+    }
+    assert_true(idle(blocks) <= 3 * 64 * KIB);
+    mem_blocks_delete(blocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +488,9 @@ int main(void)
         ONE(resident_memory_comes_back),
         ONE(untouched_memory_is_not_resident),
         ONE(threads_exchange_through_one_depot),
+        ONE(adaptive_limit_keeps_what_requests_need),
+        ONE(adaptive_limit_is_not_for_one_huge_request),
+        ONE(adaptive_limit_falls_with_the_traffic),
     };
     return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
 }

@@ -170,7 +170,7 @@ static const sample samples[] = {
     {"pool", "on", "off", "on", {"", "yes", "1", "true"}, "on or off"},
     {"request-memory", "8M", "16M", "0", {BAD_SIZES}, "from 0 to 1024G"},
     {"memory-limit", "0", "64M", "1G", {BAD_SIZES}, "from 0 to 1024G"},
-    {"retain", "256K", "0", "1", {BAD_SIZES}, "from 0 to 1G"},
+    {"retain", "auto", "0", "1", {BAD_SIZES, "automatic"}, "from 0 to 1G"},
     {"decay", "1s", "250ms", "120s", {BAD_TIMES, "9ms", "0"}, "from 10ms to 3600s"},
     {"idle-trim", "on", "off", "on", {"", "never"}, "on or off"},
     {"connection-memory", "12K", "4K", "1M", {BAD_SIZES, "4095"}, "from 4K to 1M"},
@@ -484,6 +484,7 @@ static void times_and_sizes_are_counted_in_milliseconds_and_bytes(void **state)
     assert_int_equal(PARSE("--log-level", "debug")->opts.log_level, LOG_DEBUG);
     options_free(&last.opts);
     assert_value(PARSE("--retain", "1025"), "retain", "1025");
+    assert_value(PARSE("--retain", "1K", "--retain", "auto"), "retain", "auto");
     assert_value(PARSE("--retain", "2048K"), "retain", "2M");
     assert_value(PARSE("--decay", "2m"), "decay", "120s");
 }

@@ -1,0 +1,37 @@
+/* The adaptive limit of a magazine: it keeps what 31 of 32 recent peaks needed, and no more than
+ * LIMIT_MAX, so that one huge request is not kept for, and gives back half of what a whole period
+ * did not need (blocks.c). A peak is all that the magazine has lent when an arena is about to be
+ * reset, before anything is given back: afterwards there is nothing left to see. */
+#include "internal.h"
+
+#define UPPER 32u /* one peak in so many may be larger than what is kept */
+#define RANK_MIN (4u * 1024u)
+#define LIMIT_MIN (64u * 1024u)
+#define LIMIT_MAX (896u * 1024u) /* a worker at rest holds less than 1 MiB */
+static_assert((size_t)RANK_MIN << (MEM_PEAK_RANKS - 1) >= LIMIT_MAX, "every limit has a rank");
+
+void mem_retention_note(struct mem_retention *retention, size_t peak)
+{
+    unsigned rank = 0;
+    while (rank < MEM_PEAK_RANKS - 1 && (size_t)RANK_MIN << rank < peak)
+        rank++;
+    retention->peaks[rank]++;
+}
+
+void mem_retention_age(struct mem_retention *retention)
+{
+    for (unsigned i = 0; i < MEM_PEAK_RANKS; i++)
+        retention->peaks[i] /= 2;
+}
+
+size_t mem_retention_limit(const struct mem_retention *retention)
+{
+    uint64_t all = 0, above = 0;
+    for (unsigned rank = 0; rank < MEM_PEAK_RANKS; rank++)
+        all += retention->peaks[rank];
+    unsigned rank = MEM_PEAK_RANKS - 1;
+    while (rank > 0 && (above += retention->peaks[rank]) * UPPER <= all)
+        rank--;
+    size_t limit = (size_t)RANK_MIN << rank;
+    return limit < LIMIT_MIN ? LIMIT_MIN : limit > LIMIT_MAX ? LIMIT_MAX : limit;
+}
