@@ -10,6 +10,8 @@ extern const slate_route builtin_routes[]; /* ended by a path of NULL */
 slate_handler basic_json, basic_plaintext;
 /* echo.c: the body, parsed and written again. */
 slate_handler echo;
+/* transfer.c: a transfer of money, answered with a receipt. */
+slate_handler transfer;
 /* transform.c: {"doc": …, "patch": …}, answered with the changed document. */
 slate_handler transform_patch, transform_merge;
 

@@ -21,6 +21,7 @@ static const struct {
     {"json-duplicate-key", "An object has the same key twice"},
     {"json-refused", "The JSON is valid, but refused"},
     {"json-value", "The answer cannot be expressed in JSON"},
+    {"transfer-body", "The body is not a transfer"},
     {"transform-body", "The body is not a document and a patch"},
     {"patch-malformed", "The patch is malformed"},
     {"patch-test-failed", "A test of the patch failed"},
