@@ -5,6 +5,7 @@ ROUTES = {
     "/json": {"GET", "HEAD", "OPTIONS"},
     "/plaintext": {"GET", "HEAD", "OPTIONS"},
     "/echo": {"POST", "OPTIONS"},
+    "/transfer": {"POST", "OPTIONS"},
     "/transform/patch": {"POST", "OPTIONS"},
     "/transform/merge": {"POST", "OPTIONS"},
 }
