@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "clock.h"
@@ -89,6 +90,14 @@ static void forget_fields(slate_request *req)
         req->id = "-";
 }
 
+/* Whether the client has sent what nobody has read: a close would then reset the connection, and the
+ * end of an answer that is still on its way would be lost. */
+static bool has_unread(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 void connection_close(connection *conn)
 {
     worker *w = conn->worker;
@@ -106,7 +115,7 @@ void connection_close(connection *conn)
     if (conn->next)
         conn->next->prev = conn->prev;
     pthread_mutex_unlock(&w->lock);
-    if (conn->linger)
+    if (conn->linger || (conn->answered && has_unread(conn->fd)))
         linger_add(w->owner, conn->fd);
     counter_add(&w->closed, 1);
     if (w->connections)

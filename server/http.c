@@ -336,10 +336,10 @@ static bool add_headers(slate_request *req, struct MHD_Response *response)
     if ((req->id_given || (req->status >= 400 && req->id)) &&
         MHD_add_response_header(response, "X-Request-Id", req->id) != MHD_YES)
         return false;
-    if (server_draining(request_server(req)) &&
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
-        return false;
-    return true;
+    if (!server_draining(request_server(req)))
+        return true;
+    req->conn->linger = true; /* the next request may be on its way */
+    return MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
 }
 
 static enum MHD_Result queue_answer(slate_request *req)
@@ -393,6 +393,23 @@ static const char *path_of(const char *target)
     return target;
 }
 
+/* While a body comes, the library may answer by itself (a broken chunk). It then takes the memory of
+ * the request's head for that answer, or gives it back before the request ends; the access log still
+ * has to name the request. */
+static bool keep_names(slate_request *req)
+{
+    if (request_server(req)->opts.access_log == ACCESS_OFF || req->worker->admin)
+        return true;
+    const char **names[] = {&req->method, &req->path, &req->id};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *name = *names[i];
+        if (name && !(name = mem_copy_string(&req->request, name, strlen(name))))
+            return false;
+        *names[i] = name;
+    }
+    return true;
+}
+
 static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const char *url,
                              const char *method, const char *version, void **state)
 {
@@ -431,7 +448,7 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     }
     connection_set_deadline(conn, req->begun_ns / 1000000,
                             frame.body > 0 ? on->owner->opts.body_timeout : 0);
-    if (frame.body > 0 && !request_expect_body(req, frame.body))
+    if (frame.body > 0 && (!keep_names(req) || !request_expect_body(req, frame.body)))
         return answer_now(req);
     return MHD_YES;
 }
@@ -479,9 +496,10 @@ void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
     const options *opts = &request_server(req)->opts;
     worker *w = req->worker;
     int64_t now = clock_ns();
+    conn->answered = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     connection_set_deadline(conn, now / 1000000, opts->idle_timeout + opts->header_timeout);
     door_enter(&w->door);
-    request_end(req, how == MHD_REQUEST_TERMINATED_COMPLETED_OK, now);
+    request_end(req, conn->answered, now);
     door_leave(&w->door);
 }
 

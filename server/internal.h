@@ -159,6 +159,7 @@ struct connection {
     int64_t deadline_ms; /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: none */
     bool linger;         /* the answer closes it while the client may still be sending */
+    bool answered;       /* the newest request's answer was sent whole */
     connection *prev, *next;
     struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
 };

@@ -49,8 +49,10 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
         mem_arena_init(&req->request, &w->context, "request", w->blocks, req + 1, FIRST_BLOCK);
     else
         mem_heap_init(&req->request, &w->context, "request");
-    /* The admin listener must answer when the public one has used up everything. */
-    mem_budget_init(&req->budget, s->opts.request_memory, w->admin ? NULL : &s->in_flight_memory);
+    /* The admin listener must answer when the public one has used up everything, and its answers
+     * grow with the workers, not with what a client sends. */
+    mem_budget_init(&req->budget, w->admin ? 0 : s->opts.request_memory,
+                    w->admin ? NULL : &s->in_flight_memory);
     mem_set_budget(&req->request, &req->budget);
     conn->request = req;
     counter_add(&w->begun, 1);
@@ -197,7 +199,8 @@ void request_end(slate_request *req, bool sent, int64_t now_ns)
 {
     worker *w = req->worker;
     server *s = w->owner;
-    if (strcmp(req->method, "HEAD") == 0)
+    /* Without an answer of ours the library may have used the method's memory for its own. */
+    if (req->status != 0 && strcmp(req->method, "HEAD") == 0)
         req->answer_size = 0; /* it was not sent */
     if (!w->admin)
         metrics_count(req, now_ns);

@@ -101,9 +101,10 @@ static void drain(server *s, const sigset_t *set)
         (void)keep_house(s, &keeper); /* and again soon, whatever it says */
         int64_t now = clock_ms();
         totals t = server_totals(s, false);
-        if (t.accepted == t.closed)
+        bool lingering = linger_turn(s, now); /* after the totals, so with all that have closed */
+        if (t.accepted == t.closed && !lingering)
             return;
-        if (t.begun != t.completed || t.begun != begun || quiet_since == 0)
+        if (t.begun != t.completed || t.begun != begun || lingering || quiet_since == 0)
             quiet_since = now;
         begun = t.begun;
         if (now - quiet_since >= QUIET_MS)
