@@ -39,7 +39,7 @@ def environment():
     env = {name: value for name, value in os.environ.items() if not name.startswith("SLATE_")}
     env["ASAN_OPTIONS"] = "detect_leaks=1:exitcode=86:detect_stack_use_after_return=1"
     env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
-    env["TSAN_OPTIONS"] = f"exitcode=66:suppressions={ROOT}/tests/tsan.supp"
+    env["TSAN_OPTIONS"] = "exitcode=66"
     return env
 
 
@@ -50,17 +50,17 @@ def run(*flags, env=None, timeout=DEADLINE):
 
 
 class Server:
-    def __init__(self, *flags, env=None, alloc=ALLOC, binary=BINARY):
+    def __init__(self, *flags, env=None, alloc=ALLOC, binary=BINARY, admin="127.0.0.1:0"):
         self.connections = []
         self.stdout = tempfile.TemporaryFile()
         self.stderr = tempfile.TemporaryFile()
-        arguments = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--alloc", alloc, *flags]
+        arguments = ["--listen", "127.0.0.1:0", "--admin", admin, "--alloc", alloc, *flags]
         self.process = subprocess.Popen(
             [*PREFIX, binary, *arguments], stdin=subprocess.DEVNULL, stdout=self.stdout,
             stderr=self.stderr, env={**environment(), **(env or {})})
         try:
             self.address = self.wait_for_address(LISTENING)
-            self.admin_address = self.wait_for_address(ADMIN)
+            self.admin_address = None if admin == "off" else self.wait_for_address(ADMIN)
         except BaseException:
             self.process.kill()
             self.process.wait()

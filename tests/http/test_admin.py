@@ -197,18 +197,47 @@ def numbers(value):
 
 
 def test_memory_is_explained(server):
-    """The figures are there, sane, and add up to no more than the process really holds."""
+    """Who holds how much, while an upload is under way; and the figures add up."""
     one = server()
     for _ in range(20):
         assert one.post("/echo", json.dumps(list(range(5000))).encode()).status == 200
+    upload = one.connect()
+    upload.send(upload.head("POST", "/echo", "Content-Type: application/json",
+                            "Content-Length: 500000") + b"[1,")
+    until(lambda: one.metric("slate_live_bytes") >= 500_000, "the body is reserved")
+
     memory = one.memory()
-    for member in ("live_bytes", "contexts", "workers", "depot", "pools", "mallinfo2",
+    for member in ("alloc", "live_bytes", "contexts", "workers", "depot", "pools", "mallinfo2",
                    "smaps_rollup"):
         assert member in memory, f"{member} is not there"
+    assert memory["alloc"] == ALLOC
     assert all(0 <= number < 1 << 48 for number in numbers(memory)), memory
-    for context in memory["contexts"]:
-        assert context["name"] and context["level"] >= 0
-        assert context["used_bytes"] <= context["total_bytes"]
+
+    contexts = memory["contexts"]
+    assert contexts[0]["name"] == "process" and contexts[0]["level"] == 0
+    for context in contexts:
+        assert context["total_bytes"] == context["used_bytes"] + context["free_bytes"], context
+    assert {context["name"]: context["level"] for context in contexts}.items() >= {
+        "process": 0, "worker": 1, "request": 2}.items()
+    body = [context for context in contexts
+            if context["name"] == "request" and context["used_bytes"] >= 500_000]
+    assert len(body) == 1
+    assert body[0]["type"] == {"arena": "arena", "malloc": "heap"}[ALLOC]
+    assert body[0]["large_blocks"] == 1
+
+    workers = memory["workers"]
+    for name in ("requests", "connections"):
+        pool = memory["pools"][name]
+        assert pool["live"] == sum(worker["pools"][name]["live"] for worker in workers)
+        assert pool["held_bytes"] == sum(worker["pools"][name]["held_bytes"] for worker in workers)
+        assert pool["live"] * pool["cell_bytes"] <= pool["held_bytes"]
+    assert sum(worker["requests_in_flight"] for worker in workers
+               if worker["listener"] == "public") == 1
+    blocks = sum(worker["magazine"]["idle_bytes"] + worker["magazine"]["lent_bytes"]
+                 for worker in workers) + memory["depot"]["idle_bytes"]
+    assert contexts[0]["total_bytes"] == blocks
+    if ALLOC == "arena":
+        assert blocks >= memory["live_bytes"] >= 500_000
 
 
 def test_process_figures(server):

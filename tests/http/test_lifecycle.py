@@ -100,24 +100,13 @@ def test_ipv6(server):
     assert one.request("GET", "/json", "Host: [::1]", ).status in (200, 400)
 
 
-def test_without_an_admin_listener():
-    holder, port = free_port()
-    holder.close()
-    from process import Server  # the fixture's servers all have an admin listener
-
-    class Plain(Server):
-        def wait_for_address(self, pattern):
-            return None if "admin" in pattern.pattern else super().wait_for_address(pattern)
-
-    one = Plain("--admin", "off")
-    try:
-        assert one.request("GET", "/json").status == 200
-        assert "admin on" not in one.errors()
-        one.stop()
-    finally:
-        one.process.kill()
-        one.process.wait()
-        one.release()
+def test_without_an_admin_listener(server):
+    one = server(admin="off")
+    assert one.request("GET", "/json").status == 200
+    assert one.request("GET", "/healthz").status == 404
+    one.signal()
+    assert one.wait() == 0
+    assert "admin on" not in one.errors()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
