@@ -129,9 +129,8 @@ void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms)
     __atomic_store_n(&conn->deadline_ms, in_ms > 0 ? now_ms + in_ms : 0, __ATOMIC_RELAXED);
 }
 
-unsigned connections_reap(server *s, int64_t now_ms)
+void connections_reap(server *s, int64_t now_ms)
 {
-    unsigned count = 0;
     pthread_mutex_lock(&s->lock);
     worker *first = s->workers;
     pthread_mutex_unlock(&s->lock);
@@ -142,11 +141,11 @@ unsigned connections_reap(server *s, int64_t now_ms)
             int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
             if (deadline == 0 || now_ms < deadline)
                 continue;
-            __atomic_store_n(&conn->deadline_ms, 0, __ATOMIC_RELAXED);
-            shutdown(conn->fd, SHUT_RDWR); /* the event loop sees the end and closes */
-            count++;
+            /* Unless the worker has met it meanwhile, and set the next. */
+            if (__atomic_compare_exchange_n(&conn->deadline_ms, &deadline, 0, false,
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                shutdown(conn->fd, SHUT_RDWR); /* the event loop sees the end and closes */
         }
         pthread_mutex_unlock(&w->lock);
     }
-    return count;
 }

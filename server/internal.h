@@ -67,7 +67,6 @@ typedef enum {
 /* One address that is listened on, with its routes. */
 struct listener {
     server *owner;
-    const char *name; /* "public", "admin" */
     router *routes;
     bool admin;
     int fd;                    /* -1: closed */
@@ -130,9 +129,8 @@ struct worker {
     uint64_t next_id;                 /* of requests; with id_seed, unique in the process */
     uint64_t id_seed;
 
-    pthread_mutex_t lock; /* guards open_connections (the reaper reads it) and `ended` */
+    pthread_mutex_t lock; /* guards open_connections: the reaper reads it */
     connection *open_connections;
-    bool ended;
 
     counter accepted, closed; /* connections */
     counter begun, completed; /* requests: begun - completed are in flight */
@@ -172,8 +170,8 @@ void connection_remote(const connection *conn, char out[REMOTE_MAX]);
 void connection_close(connection *conn);
 /* Sets the time from now at which the connection is shut; 0: none. */
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
-/* Shuts connections that are past their deadline. From the housekeeper. Returns how many. */
-unsigned connections_reap(server *s, int64_t now_ms);
+/* Shuts connections that are past their deadline. From the housekeeper. */
+void connections_reap(server *s, int64_t now_ms);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */
 

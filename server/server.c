@@ -157,12 +157,9 @@ static bool prepare(server *s, const slate_route *routes)
             return false;
         mem_debug_set_default(s->mem_debug);
     }
-    s->public = (listener){.owner = s, .name = "public", .fd = -1, .routes = router_create(routes)};
-    s->admin = (listener){.owner = s,
-                          .name = "admin",
-                          .fd = -1,
-                          .routes = router_create(admin_routes),
-                          .admin = true};
+    s->public = (listener){.owner = s, .fd = -1, .routes = router_create(routes)};
+    s->admin =
+        (listener){.owner = s, .fd = -1, .routes = router_create(admin_routes), .admin = true};
     return s->depot && s->public.routes && s->admin.routes && http_make_ready(s);
 }
 

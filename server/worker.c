@@ -24,9 +24,6 @@ static void release_memory(worker *w)
 static void worker_end(void *arg)
 {
     worker *w = arg;
-    pthread_mutex_lock(&w->lock);
-    w->ended = true;
-    pthread_mutex_unlock(&w->lock);
     /* Statistics are read under the server's lock, which keeps these pointers valid for them. */
     pthread_mutex_lock(&w->owner->lock);
     mem_delete(&w->context);
