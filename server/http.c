@@ -159,18 +159,30 @@ static framing check_framing(const header_scan *scan)
     return f;
 }
 
+/* Whether a media type's parameters name no other charset than UTF-8. */
+static bool charset_accepted(const char *parameters)
+{
+    static const char name[] = "charset=", utf8[] = "utf-8";
+    for (const char *at = parameters; (at = strchr(at, ';'));) {
+        at += 1 + strspn(at + 1, " \t");
+        if (strncasecmp(at, name, sizeof name - 1) != 0)
+            continue;
+        at += sizeof name - 1;
+        at += *at == '"';
+        if (strncasecmp(at, utf8, sizeof utf8 - 1) != 0 ||
+            strcspn(at + sizeof utf8 - 1, "\"; \t") > 0)
+            return false;
+    }
+    return true;
+}
+
 /* A media type against a comma-separated list; parameters do not matter, but a charset must be
  * UTF-8. "application/json" stands for every "+json" type too (RFC 6838, section 4.2.8). */
 static bool media_type_accepted(const char *type, const char *list)
 {
     size_t length = strcspn(type, "; \t");
-    const char *charset = strcasestr(type + length, "charset=");
-    if (charset) {
-        charset += strlen("charset=");
-        charset += *charset == '"';
-        if (strncasecmp(charset, "utf-8", 5) != 0 || isalnum((unsigned char)charset[5]))
-            return false;
-    }
+    if (!charset_accepted(type + length))
+        return false;
     for (const char *at = list; *at;) {
         size_t size = strcspn(at, ",");
         if (size == length && strncasecmp(at, type, length) == 0)

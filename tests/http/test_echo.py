@@ -169,14 +169,17 @@ def test_pretty(shared):
 
 @pytest.mark.parametrize("media_type", [
     "application/json", "application/json; charset=utf-8", "APPLICATION/JSON",
-    "application/json;charset=UTF-8", "application/vnd.api+json"])
+    "application/json;charset=UTF-8", "application/vnd.api+json", 'application/json; charset="utf-8"',
+    "application/json; v=2; charset=utf-8", "application/json; x-charset=latin1"])
 def test_a_media_type_that_is_taken(shared, media_type):
     assert shared.post("/echo", b"[1]", media_type=media_type).status == 200
 
 
 @pytest.mark.parametrize("media_type", [
     None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
-    "application/jsonx", "application/", "json", "text/json+xml", ""])
+    "application/jsonx", "application/", "json", "text/json+xml", "",
+    "application/json; charset=latin1", "application/json; charset=utf-8-x",
+    "application/json; v=2;charset=utf-16"])
 def test_a_media_type_that_is_not_taken(shared, media_type):
     connection = shared.connect()
     answer = connection.request("POST", "/echo", body=b"[1]", media_type=media_type)
