@@ -59,12 +59,19 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
     return req;
 }
 
+/* A route that takes no body has it read past, as one whose answer is known already. */
+static bool keeps_body(const slate_request *req)
+{
+    return req->early == EARLY_NONE && req->budget.refused == MEM_GRANTED &&
+           req->route->is->consumes;
+}
+
 bool request_expect_body(slate_request *req, uint64_t length)
 {
     size_t limit = request_server(req)->opts.body_limit;
     req->body_expected = length;
-    if (req->early != EARLY_NONE || length == 0)
-        return true; /* not kept */
+    if (length == 0 || !keeps_body(req))
+        return true;
     size_t capacity = length == UNKNOWN_LENGTH ? FIRST_BODY : (size_t)length;
     if (capacity > limit)
         capacity = limit;
@@ -107,15 +114,18 @@ static bool grow_body(slate_request *req, size_t size)
  * the middle of a body. Beyond a second body limit the connection is given up. */
 bool request_receive(slate_request *req, const char *data, size_t size)
 {
+    size_t limit = request_server(req)->opts.body_limit;
     req->received += size;
-    if (req->early == EARLY_NONE && req->budget.refused == MEM_GRANTED && grow_body(req, size)) {
+    if (keeps_body(req) && grow_body(req, size)) {
         memcpy(req->body + req->body_size, data, size);
         req->body_size += size;
         return true;
     }
     req->drained += req->body_size + size;
     request_drop_body(req);
-    return req->drained <= 2 * (uint64_t)request_server(req)->opts.body_limit;
+    if (req->early == EARLY_NONE && req->drained > limit)
+        req->early = EARLY_TOO_LARGE;
+    return req->drained <= 2 * (uint64_t)limit;
 }
 
 static void answer_early(slate_request *req)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from wire import Connection, chunked, swelling
+from wire import Connection, chunked, swelling, until
 
 LIMIT = 1024 * 1024  # the default of --body-limit
 
@@ -229,3 +229,16 @@ def test_large_answers_come_whole(server):
     bodies = [connection.request("POST", "/echo?pretty", body=text).body for _ in range(3)]
     assert json.loads(bodies[0]) == json.loads(text)
     assert bodies[1] == bodies[0] and bodies[2] == bodies[0]
+
+
+def test_a_body_that_no_route_takes_is_not_held(server):
+    """It is read past, so that the answer can be read and the connection lives on."""
+    one = server()
+    connection = one.connect()
+    connection.send(connection.head("GET", "/json", "Content-Length: 500000") + b"x" * 400_000)
+    until(lambda: one.memory()["workers"] and one.metric("slate_requests_in_flight") == 1,
+          "the request in flight")
+    assert one.metric("slate_live_bytes") < 100_000
+    connection.send(b"x" * 100_000)
+    assert connection.read("GET").status == 200
+    assert connection.request("GET", "/json").status == 200
