@@ -59,10 +59,11 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
     return req;
 }
 
-/* A route that takes no body has it read past, as one whose answer is known already. */
+/* A route that takes no body has it read past, as one whose answer is known already. Without a route
+ * it is what follows broken framing, if the library, once told to stop, has dropped the answer. */
 static bool keeps_body(const slate_request *req)
 {
-    return req->early == EARLY_NONE && req->budget.refused == MEM_GRANTED &&
+    return req->early == EARLY_NONE && req->budget.refused == MEM_GRANTED && req->route &&
            req->route->is->consumes;
 }
 
