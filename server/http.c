@@ -429,8 +429,11 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     connection *conn = info ? info->socket_context : NULL;
     slate_request *req = conn ? request_begin(conn, mhd) : NULL;
-    if (!req) /* no memory for the smallest struct: even this must get its 503 */
+    if (!req) { /* no memory for the smallest struct: even this must get its 503 */
+        if (conn)
+            conn->linger = true;
         return MHD_queue_response(mhd, 503, on->owner->ready_made[READY_MADE_OVERLOADED].response);
+    }
     *state = req;
     req->method = method;
     req->path = path_of(url);
