@@ -460,7 +460,7 @@ static void adaptive_limit_falls_with_the_traffic(void **state)
         use(blocks, 8);
     assert_true(idle(blocks) >= 8 * 64 * KIB);
     size_t before = idle(blocks);
-    for (int period = 0; period < 10; period++) {
+    for (int period = 0; period < 4; period++) {
         use(blocks, 1);
         mem_depot_decay(f->depot);
         assert_true(idle(blocks) <= before);
