@@ -66,13 +66,19 @@ def test_cpu_time_of_another_process_is_exact_and_split():
     assert 0 < used.user_ns() <= used.total_ns
 
 
+def wait_for(check):
+    end = time.monotonic() + 30
+    while not check():
+        assert time.monotonic() < end, "not within 30 s"
+        time.sleep(0.01)
+
+
 def test_a_process_sleeps_or_is_occupied(sleeper):
-    assert proc.sleeps(sleeper.pid)
+    wait_for(lambda: proc.sleeps(sleeper.pid))  # a moment after it has said that it is ready
     before = proc.occupied_ns(sleeper.pid)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        time.sleep(0.5)
+        wait_for(lambda: proc.occupied_ns(process.pid) > 0.2e9)
         assert not proc.sleeps(process.pid)
-        assert proc.occupied_ns(process.pid) > 0.2e9
         process.kill()
     assert proc.occupied_ns(sleeper.pid) - before < 0.1e9
 
