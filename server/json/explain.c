@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "number.h"
 #include "utf8.h"
 
 #define SNIPPET_MAX 60 /* bytes of the text that are shown in a sentence */
@@ -16,6 +17,7 @@
 typedef struct scan {
     const char *text;
     size_t size, at;
+    bool nul; /* the newest string has one, escaped */
     json_read_problem *problem;
 } scan;
 
@@ -36,14 +38,14 @@ static const struct {
     const char *punctuation; /* of which one may stand here */
     bool scalar, key;
 } expected[] = {
-    [VALUE] = {"a value", "[{", .scalar = true},
-    [VALUE_OR_END] = {"a value or ']'", "[{]", .scalar = true},
-    [KEY] = {"a key in double quotes", "", .key = true},
-    [KEY_OR_END] = {"a key in double quotes or '}'", "}", .key = true},
-    [COLON] = {"':'", ":"},
-    [COMMA_OR_END_OF_ARRAY] = {"',' or ']'", ",]"},
-    [COMMA_OR_END_OF_OBJECT] = {"',' or '}'", ",}"},
-    [END_OF_TEXT] = {"the end of the text", ""},
+    [VALUE] = {.name = "a value", .punctuation = "[{", .scalar = true},
+    [VALUE_OR_END] = {.name = "a value or ']'", .punctuation = "[{]", .scalar = true},
+    [KEY] = {.name = "a key in double quotes", .punctuation = "", .key = true},
+    [KEY_OR_END] = {.name = "a key in double quotes or '}'", .punctuation = "}", .key = true},
+    [COLON] = {.name = "':'", .punctuation = ":"},
+    [COMMA_OR_END_OF_ARRAY] = {.name = "',' or ']'", .punctuation = ",]"},
+    [COMMA_OR_END_OF_OBJECT] = {.name = "',' or '}'", .punctuation = ",}"},
+    [END_OF_TEXT] = {.name = "the end of the text", .punctuation = ""},
 };
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
@@ -150,6 +152,7 @@ static bool scan_escape(scan *s)
         return fault(s, JSON_READ_SYNTAX, start,
                      "\\u in a string must be followed by four hexadecimal digits.");
     s->at += 4;
+    s->nul |= value == 0;
     if (value < 0xD800 || value > 0xDFFF)
         return true;
     if (value < 0xDC00 && s->size - s->at >= 6 && memcmp(s->text + s->at, "\\u", 2) == 0) {
@@ -166,6 +169,7 @@ static bool scan_escape(scan *s)
 static bool scan_string(scan *s)
 {
     s->at++;
+    s->nul = false;
     while (s->at < s->size) {
         unsigned char c = (unsigned char)s->text[s->at];
         if (c == '"') {
@@ -198,8 +202,25 @@ static bool scan_digits(scan *s)
     return true;
 }
 
+/* Whether the number from `start` on can be kept. */
+static bool in_range(const scan *s, size_t start)
+{
+    number n;
+    const char *token = s->text + start;
+    size_t length = s->at - start;
+    if (!number_scan(token, token + length, &n) || n.kind != NUMBER_OUT_OF_RANGE)
+        return true;
+    bool real =
+        memchr(token, '.', length) || memchr(token, 'e', length) || memchr(token, 'E', length);
+    return fault(s, JSON_READ_REFUSED, start,
+                 real ? "The number %.*s is out of the range of a double."
+                      : "The integer %.*s does not fit into 64 bits.",
+                 snippet(token, length), token);
+}
+
 static bool scan_number(scan *s)
 {
+    size_t start = s->at;
     if (s->text[s->at] == '-')
         s->at++;
     if (s->at < s->size && s->text[s->at] == '0') {
@@ -218,9 +239,10 @@ static bool scan_number(scan *s)
         s->at++;
         if (s->at < s->size && (s->text[s->at] == '+' || s->text[s->at] == '-'))
             s->at++;
-        return scan_digits(s);
+        if (!scan_digits(s))
+            return false;
     }
-    return true;
+    return in_range(s, start);
 }
 
 static bool scan_word(scan *s)
@@ -251,22 +273,18 @@ static bool scan_scalar(scan *s, const char *wanted)
 
 /* ---- The grammar ------------------------------------------------------------------------------ */
 
-/* The suspect is the token from `start` to `s->at`. */
-static bool convict(const scan *s, json_suspect suspect, size_t start)
+static bool scan_key(scan *s, json_suspect suspect)
 {
-    const char *token = s->text + start;
-    size_t length = s->at - start;
-    if (suspect.kind == SUSPECT_DUPLICATE)
-        return fault(s, JSON_READ_DUPLICATE, start, "The key \"%.*s\" stands twice in one object.",
-                     snippet(token + 1, length - 2), token + 1);
-    if (suspect.kind == SUSPECT_KEY_WITH_NUL)
+    size_t start = s->at;
+    if (!scan_string(s))
+        return false;
+    if (s->nul)
         return fault(s, JSON_READ_REFUSED, start, "A key must not contain \\u0000.");
-    bool real =
-        memchr(token, '.', length) || memchr(token, 'e', length) || memchr(token, 'E', length);
-    return fault(s, JSON_READ_REFUSED, start,
-                 real ? "The number %.*s is out of the range of a double."
-                      : "The integer %.*s does not fit into 64 bits.",
-                 snippet(token, length), token);
+    if (suspect.kind != SUSPECT_DUPLICATE || suspect.end != s->at)
+        return true;
+    const char *key = s->text + start + 1;
+    return fault(s, JSON_READ_DUPLICATE, start, "The key \"%.*s\" stands twice in one object.",
+                 snippet(key, s->at - start - 2), key);
 }
 
 static bool is_in(char c, const char *set)
@@ -277,7 +295,7 @@ static bool is_in(char c, const char *set)
 void json_explain(const char *text, size_t size, unsigned depth, json_suspect suspect,
                   json_read_problem *ret_problem)
 {
-    scan s = {text, size, 0, ret_problem};
+    scan s = {text, size, 0, false, ret_problem};
     /* What to expect behind a value, by nesting. */
     unsigned char behind[JSON_READ_DEPTH_MAX + 1] = {END_OF_TEXT};
     unsigned nesting = 0;
@@ -314,13 +332,11 @@ void json_explain(const char *text, size_t size, unsigned depth, json_suspect su
 
         bool good;
         if (expected[want].key && c == '"')
-            good = scan_string(&s);
+            good = scan_key(&s, suspect);
         else if (expected[want].scalar && start < size)
             good = scan_scalar(&s, expected[want].name);
         else
             good = unexpected(&s, expected[want].name);
-        if (good && suspect.kind != SUSPECT_NONE && s.at == suspect.end)
-            good = convict(&s, suspect, start);
         if (!good)
             return;
         want = expected[want].key ? COLON : behind[nesting];

@@ -4,16 +4,13 @@
 
 #include "json.h"
 
-/* What a parser found wrong beyond grammar and depth: in the token that ends at `end`, or not in the
- * text at all. */
+/* What a parser knows about a refusal and the text does not show. */
 typedef struct json_suspect {
     enum {
         SUSPECT_NONE,
-        SUSPECT_DUPLICATE,
-        SUSPECT_KEY_WITH_NUL,
-        SUSPECT_NUMBER,
-        SUSPECT_MEMORY, /* an allocation was refused */
-        SUSPECT_SIZE    /* longer than the parser can take */
+        SUSPECT_DUPLICATE, /* the key that ends at `end` has been there already */
+        SUSPECT_MEMORY,    /* an allocation was refused */
+        SUSPECT_SIZE       /* longer than the parser can take */
     } kind;
     size_t end; /* offset */
 } json_suspect;

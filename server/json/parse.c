@@ -40,16 +40,16 @@ static const char *slice_bytes(const parser *p, const slice *s)
 
 /* ---- Refusal --------------------------------------------------------------------------------- */
 
-static const char *refuse(parser *p, int kind, const char *end)
+static const char *refuse_memory(parser *p)
 {
-    p->suspect.kind = kind;
-    p->suspect.end = (size_t)(end - p->text);
+    p->suspect.kind = SUSPECT_MEMORY;
     return NULL;
 }
 
-static const char *refuse_memory(parser *p)
+static const char *refuse_key(parser *p, const char *end)
 {
-    return refuse(p, SUSPECT_MEMORY, p->text);
+    p->suspect = (json_suspect){SUSPECT_DUPLICATE, (size_t)(end - p->text)};
+    return NULL;
 }
 
 /* ---- Strings --------------------------------------------------------------------------------- */
@@ -242,10 +242,8 @@ static const char *read_number_value(parser *p, const char *at)
 {
     number n;
     at = number_scan(at, p->end, &n);
-    if (!at)
+    if (!at || n.kind == NUMBER_OUT_OF_RANGE)
         return NULL;
-    if (n.kind == NUMBER_OUT_OF_RANGE)
-        return refuse(p, SUSPECT_NUMBER, at);
     p->value = n.kind == NUMBER_INTEGER ? json_integer(n.integer) : json_real(n.real);
     return p->value ? at : refuse_memory(p);
 }
@@ -298,7 +296,7 @@ static inline const char *read_member(parser *p, const char *at, unsigned depth,
         return NULL;
     const char *key_end = at;
     if (!key.text && memchr(slice_bytes(p, &key), '\0', key.length))
-        return refuse(p, SUSPECT_KEY_WITH_NUL, key_end);
+        return NULL;
     at = scan_space(at, p->end);
     at = at < p->end && *at == ':' ? read_value(p, scan_space(at + 1, p->end), depth) : NULL;
     p->decoded_used = used;
@@ -306,7 +304,7 @@ static inline const char *read_member(parser *p, const char *at, unsigned depth,
         /* What is wrong here is not the first fault if the key has been there already. */
         if (p->suspect.kind != SUSPECT_MEMORY &&
             json_object_getn(object, slice_bytes(p, &key), key.length))
-            refuse(p, SUSPECT_DUPLICATE, key_end);
+            refuse_key(p, key_end);
         return NULL;
     }
     if (json_object_setn_new_nocheck(object, slice_bytes(p, &key), key.length, p->value) != 0)
@@ -343,7 +341,7 @@ static __attribute__((noinline)) void refuse_duplicate(parser *p, const char *at
         if (!at)
             return; /* refused for memory */
         if (json_object_deln(object, slice_bytes(p, &key), key.length) != 0) {
-            refuse(p, SUSPECT_DUPLICATE, at);
+            refuse_key(p, at);
             return;
         }
         at = skip_value(p, at) + 1;

@@ -46,26 +46,6 @@ static bool is_deeper(json_t *value, unsigned depth)
     return false;
 }
 
-/* jansson's position is the number of bytes it has taken: the end of the token at fault. */
-static json_suspect suspect_of(const json_error_t *error)
-{
-    json_suspect suspect = {SUSPECT_NONE, (size_t)error->position};
-    switch (json_error_code(error)) {
-    case json_error_duplicate_key:
-        suspect.kind = SUSPECT_DUPLICATE;
-        break;
-    case json_error_null_byte_in_key:
-        suspect.kind = SUSPECT_KEY_WITH_NUL;
-        break;
-    case json_error_numeric_overflow:
-        suspect.kind = SUSPECT_NUMBER;
-        break;
-    default:
-        break;
-    }
-    return suspect;
-}
-
 json_t *json_parse_jansson(const char *text, size_t size, unsigned depth, json_suspect *ret_suspect)
 {
     json_error_t error;
@@ -74,19 +54,21 @@ json_t *json_parse_jansson(const char *text, size_t size, unsigned depth, json_s
         ret_suspect->kind = SUSPECT_SIZE;
         return NULL;
     }
-    if (memchr(text, '\0', size)) /* which it takes for the end of a token */
-        return NULL;
+    /* It takes a NUL byte for the end of a token; so for it the text ends there. */
+    const char *nul = memchr(text, '\0', size);
 
     bool refused;
-    json_t *tree = json_bridge_load(
-        text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error, &refused);
+    json_t *tree = json_bridge_load(text, nul ? (size_t)(nul - text) : size,
+                                    JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                                    &error, &refused);
     if (refused) {
         ret_suspect->kind = SUSPECT_MEMORY;
         return NULL;
     }
-    if (!tree)
-        *ret_suspect = suspect_of(&error);
-    if (tree && has_more_brackets(text, size, depth) && is_deeper(tree, depth)) {
+    /* Its position is the number of bytes that it has taken: the end of the key. */
+    if (!tree && json_error_code(&error) == json_error_duplicate_key)
+        *ret_suspect = (json_suspect){SUSPECT_DUPLICATE, (size_t)error.position};
+    if (tree && (nul || (has_more_brackets(text, size, depth) && is_deeper(tree, depth)))) {
         json_bridge_release(tree);
         return NULL;
     }
