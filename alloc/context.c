@@ -180,7 +180,11 @@ void *mem_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size)
         return mem_alloc(ctx, new_size);
     if (new_size > old_size && mem_budget_refused(ctx->budget))
         return mem_refuse(ctx);
-    return ctx->kind->resize(ctx, p, old_size ? old_size : 1, new_size ? new_size : 1);
+    mem_refusal before = ctx->budget ? ctx->budget->refused : MEM_GRANTED;
+    void *now = ctx->kind->resize(ctx, p, old_size ? old_size : 1, new_size ? new_size : 1);
+    if (!now && new_size <= old_size && ctx->budget) /* nobody lacks it: `p` serves as it is */
+        ctx->budget->refused = before;
+    return now;
 }
 
 void mem_free(mem_context *ctx, void *p, size_t size)

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "log.h"
 
-#define LINE_MAX_BYTES 2048
+#define LINE_MAX_BYTES LOG_LINE_MAX
 #define ESCAPE_MAX 6 /* bytes of \u001f */
 
 /* What does not fit is cut off, and no escape in two: the last ESCAPE_MAX bytes stay free. */
@@ -74,7 +75,6 @@ void access_log(slate_request *req, int64_t now_ns, bool sent)
                 : put_clf(line, req, &utc);
     if (n <= 0 || n >= LINE_MAX_BYTES)
         return;
-    /* A log that cannot be written must not stop the server; there is nobody to tell. */
-    ssize_t written = write(STDOUT_FILENO, line, (size_t)n);
-    (void)written;
+    if (!log_write(STDOUT_FILENO, line, (size_t)n))
+        counter_add(&req->worker->log_lines_lost, 1);
 }

@@ -475,7 +475,9 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
         *size = 0;
         return wanted ? MHD_YES : MHD_NO;
     }
-    connection_set_deadline(req->conn, 0, 0);
+    /* As long again to read the answer as to send the body, from the headers on. */
+    connection_set_deadline(req->conn, req->begun_ns / 1000000,
+                            2 * request_server(req)->opts.body_timeout);
     /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
     if (!req->answered)
         request_run(req);

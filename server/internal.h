@@ -89,7 +89,7 @@ struct server {
     options opts;
     listener public, admin;
     mem_depot *depot;
-    mem_debug *mem_debug; /* NULL: no instruments */
+    mem_debug *mem_debug;       /* NULL: no instruments */
     mem_total in_flight_memory; /* what all requests together hold */
     bool draining;              /* atomic: set once by the main thread */
     int64_t started_ms;         /* wall clock */
@@ -135,6 +135,7 @@ struct worker {
     counter accepted, closed; /* connections */
     counter begun, completed; /* requests: begun - completed are in flight */
     counter aborted, refused; /* requests without an answer; requests refused for memory */
+    counter log_lines_lost;   /* of the access log */
     route_counters *by_route; /* router count + 1: the last is for unknown paths */
     size_t route_count;
     worker *next;
@@ -230,8 +231,7 @@ struct slate_request {
 
     char *body;
     size_t body_size, body_capacity;
-    uint64_t body_expected; /* Content-Length, or UNKNOWN_LENGTH */
-    uint64_t drained;       /* bytes received and thrown away */
+    uint64_t drained; /* bytes received and thrown away */
     uint64_t received;
     owned_tree *trees;
 
@@ -328,7 +328,7 @@ server *request_server(const slate_request *req);
 
 /* Sums over workers. Take no lock that a worker holds for long. */
 typedef struct totals {
-    uint64_t accepted, closed, begun, completed, aborted, refused;
+    uint64_t accepted, closed, begun, completed, aborted, refused, log_lines_lost;
 } totals;
 totals server_totals(server *s, bool admin);
 

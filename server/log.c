@@ -5,13 +5,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static_assert(LOG_LINE_MAX <= PIPE_BUF, "lines of several threads must not mix in a pipe");
+static_assert(LOG_LINE_MAX <= PIPE_BUF, "a pipe with room takes a line whole, and does not mix it");
 
 static atomic_int most_detailed = LOG_INFO;
 
@@ -59,6 +61,19 @@ static size_t write_time(char *line, size_t size)
     return more > 0 && (size_t)more < size - length ? length + (size_t)more : 0;
 }
 
+bool log_write(int fd, const char *line, size_t length)
+{
+    /* Guards the moment between asking for room and using it. */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    bool written = false;
+    pthread_mutex_lock(&lock);
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    if (length <= LOG_LINE_MAX && poll(&room, 1, 0) == 1 && (room.revents & POLLOUT))
+        written = write(fd, line, length) == (ssize_t)length;
+    pthread_mutex_unlock(&lock);
+    return written;
+}
+
 void log_line(log_level level, const char *format, ...)
 {
     static const char *const names[] = {"error  ", "warning", "info   ", "debug  "};
@@ -85,8 +100,6 @@ void log_line(log_level level, const char *format, ...)
     log_clean(line + length, end - length);
     line[end++] = '\n';
 
-    /* A line that stderr does not take is lost: there is nowhere to say so. */
-    while (write(STDERR_FILENO, line, end) < 0 && errno == EINTR)
-        continue;
+    (void)log_write(STDERR_FILENO, line, end); /* a line that is lost: there is nowhere to say so */
     errno = saved;
 }

@@ -11,6 +11,10 @@ void log_set_level(log_level level); /* LOG_INFO before the first call */
 bool log_enabled(log_level level);
 void log_line(log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes a line of at most LOG_LINE_MAX bytes if the file takes it now. false: it is lost. A reader
+ * that has stopped reading must not stop the server. From any thread. */
+bool log_write(int fd, const char *line, size_t length);
+
 /* Replaces the control characters of a text (UTF-8's C1 ones too) by '?', so that what a client
  * sent cannot begin a line of its own or steer a terminal. */
 void log_clean(char *text, size_t length);

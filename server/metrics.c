@@ -267,6 +267,8 @@ slate_result metrics_handler(slate_request *req)
         t.aborted);
     one(&p, "slate_requests_refused_total", "counter", "Requests refused for want of memory.",
         t.refused);
+    one(&p, "slate_access_log_lines_lost_total", "counter",
+        "Lines of the access log that stdout did not take.", t.log_lines_lost);
     one(&p, "slate_connections", "gauge", "Open connections.", t.accepted - t.closed);
     one(&p, "slate_connections_total", "counter", "Connections accepted.", t.accepted);
     put_memory(&p, s);

@@ -15,13 +15,13 @@
 #endif
 
 typedef enum {
-    OPTION_SWITCH,  /* bool: on, off */
-    OPTION_CHOICE,  /* an enum: the words of `allowed`, in the order of its values */
-    OPTION_COUNT,   /* unsigned */
-    OPTION_SIZE,    /* size_t, bytes; SIZE_MAX for the word in `allowed`, if there is one */
-    OPTION_TIME,    /* unsigned, milliseconds */
-    OPTION_ADDRESS, /* const char *; NULL for the word in `allowed`, if there is one */
-    OPTION_FILE,    /* const char *; NULL: not given */
+    OPTION_SWITCH,     /* bool: on, off */
+    OPTION_CHOICE,     /* an enum: the words of `allowed`, in the order of its values */
+    OPTION_COUNT,      /* unsigned */
+    OPTION_SIZE,       /* size_t, bytes; SIZE_MAX for the word in `allowed`, if there is one */
+    OPTION_TIME,       /* unsigned, milliseconds */
+    OPTION_ADDRESS,    /* const char *; NULL for the word in `allowed`, if there is one */
+    OPTION_FILE,       /* const char *; NULL: not given */
     OPTION_INSTRUMENTS /* const char *, a list as alloc/debug.h has it; NULL for the word `off` */
 } option_kind;
 

@@ -43,7 +43,6 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
     req->conn = conn;
     req->mhd = mhd;
     req->last_header = &req->headers;
-    req->body_expected = UNKNOWN_LENGTH;
     req->begun_ns = clock_ns();
     if (s->opts.alloc == ALLOC_ARENA)
         mem_arena_init(&req->request, &w->context, "request", w->blocks, req + 1, FIRST_BLOCK);
@@ -70,7 +69,6 @@ static bool keeps_body(const slate_request *req)
 bool request_expect_body(slate_request *req, uint64_t length)
 {
     size_t limit = request_server(req)->opts.body_limit;
-    req->body_expected = length;
     if (length == 0 || !keeps_body(req))
         return true;
     size_t capacity = length == UNKNOWN_LENGTH ? FIRST_BODY : (size_t)length;
@@ -203,6 +201,8 @@ void request_run(slate_request *req)
     release_trees(req);
     mem_switch(before);
     mem_delete(&req->scratch);
+    if (req->worker->scratch_block)
+        mem_block_rest(req->worker->scratch_block);
     request_drop_body(req);
 }
 

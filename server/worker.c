@@ -140,6 +140,7 @@ totals server_totals(server *s, bool admin)
         sum.accepted += counter_get(&w->accepted);
         sum.aborted += counter_get(&w->aborted);
         sum.refused += counter_get(&w->refused);
+        sum.log_lines_lost += counter_get(&w->log_lines_lost);
     }
     pthread_mutex_unlock(&s->lock);
     return sum;

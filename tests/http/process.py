@@ -50,13 +50,15 @@ def run(*flags, env=None, timeout=DEADLINE):
 
 
 class Server:
-    def __init__(self, *flags, env=None, alloc=ALLOC, binary=BINARY, admin="127.0.0.1:0"):
+    def __init__(self, *flags, env=None, alloc=ALLOC, binary=BINARY, admin="127.0.0.1:0",
+                 stdout=None):
         self.connections = []
         self.stdout = tempfile.TemporaryFile()
         self.stderr = tempfile.TemporaryFile()
         arguments = ["--listen", "127.0.0.1:0", "--admin", admin, "--alloc", alloc, *flags]
         self.process = subprocess.Popen(
-            [*PREFIX, binary, *arguments], stdin=subprocess.DEVNULL, stdout=self.stdout,
+            [*PREFIX, binary, *arguments], stdin=subprocess.DEVNULL,
+            stdout=self.stdout if stdout is None else stdout,
             stderr=self.stderr, env={**environment(), **(env or {})})
         try:
             self.address = self.wait_for_address(LISTENING)

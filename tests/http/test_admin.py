@@ -344,3 +344,18 @@ def test_a_signal_writes_the_tree_of_contexts(server):
                     rf"\d+ resets; 0 refusals \({kind}\)$", request)
     one.close_connections()
     one.assert_at_rest()
+
+
+def test_a_reader_of_the_access_log_that_stops_reading_stops_nobody(server):
+    """Lines that the pipe does not take are lost, and counted."""
+    reader, writer = os.pipe()
+    try:
+        one = server("--access-log", "json", "--threads", "1", stdout=writer)
+        connection = one.connect()
+        for _ in range(1000):
+            assert connection.request("GET", "/json").status == 200
+        assert one.metric("slate_access_log_lines_lost_total") > 0
+        assert one.memory()["live_bytes"] == 0
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from wire import DEADLINE, until
+from wire import DEADLINE, swelling, until
 
 HEAD = (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Content-Length: 100000\r\n\r\n")
@@ -111,4 +111,23 @@ def test_slow_clients_do_not_hold_up_others(server, threads):
     for _ in range(20):
         assert one.request("GET", "/json").status == 200
     one.close_connections()
+    one.assert_at_rest()
+
+
+def test_an_answer_that_is_not_read(server):
+    """It may take as long again as the body; a reader that only sips does not hold it for ever."""
+    one = server("--header-timeout", "600s", "--idle-timeout", "600s", "--body-timeout", "1s",
+                 "--request-memory", "0")
+    connection = one.connect(window=4096)
+    connection.start("POST", "/echo?pretty", body=swelling(40_000))
+    until(lambda: one.metric("slate_live_bytes") > 8_000_000, "an answer waiting to be read")
+    assert one.metric("slate_requests_in_flight") == 1
+
+    def given_up():
+        try:
+            connection.sock.recv(16)
+        except ConnectionResetError:
+            pass
+        return one.metric("slate_requests_in_flight") == 0
+    until(given_up, "the answer given up")
     one.assert_at_rest()

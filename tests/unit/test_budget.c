@@ -365,12 +365,33 @@ static void threads_never_pass_the_total(void **state)
     assert_int_equal(total.used, 0);
 }
 
+static void a_shrink_that_finds_no_room_refuses_nobody(void **state)
+{
+    struct fixture *f = *state;
+    mem_budget budget;
+    mem_budget_init(&budget, 32 * 1024 + 1024, NULL);
+    mem_context ctx;
+    embed(f, &ctx, NULL, "shrunk");
+    mem_set_budget(&ctx, &budget);
+    /* The block of its own leaves an arena no room for the bump block that the rest would move to. */
+    char *p = mem_alloc(&ctx, 20000);
+    assert_non_null(p);
+    memset(p, 7, 20000);
+    char *less = mem_resize(&ctx, p, 20000, 10000);
+    assert_int_equal(budget.refused, MEM_GRANTED);
+    p = less ? less : p; /* as it was, or moved */
+    assert_int_equal(p[9999], 7);
+    mem_delete(&ctx);
+    assert_int_equal(budget.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(what_is_held_is_charged),
         BOTH(limit_is_never_passed),
         BOTH(limit_serves_to_its_end),
+        BOTH(a_shrink_that_finds_no_room_refuses_nobody),
         BOTH(refusal_sticks_until_it_is_forgotten),
         ONE(refusal_shuts_a_first_block_too),
         BOTH(limit_hit_in_the_middle_of_a_tree_is_undone),
