@@ -40,6 +40,11 @@ ALL = (
 BY_NAME = {metric.name: metric for metric in ALL}
 
 
+def resolved():
+    """What the floors of the margins are, in words."""
+    return ", ".join(f"{number(m.margin.floor, m.unit)} ({m.label})" for m in ALL if m.margin.floor)
+
+
 def number(value, unit):
     """For people: four digits at most, with the unit where it is not the metric's name."""
     if value is None:

@@ -79,7 +79,12 @@ def _scenario(item):
     return (f'<section id="{escape(item["name"])}"><h2>{escape(item["title"])}</h2>'
             f'<p>{escape(item["about"])}.</p><p class="quiet">Expected: {escape(item["expected"])}. '
             f'{escape(item["why"])}</p>{invalid}<div class="figures">{"".join(figures)}</div>'
-            f"{_table(item)}{_floor(item)}</section>")
+            f"{_table(item)}{_incomplete(item)}{_floor(item)}</section>")
+
+
+def _incomplete(item):
+    words = report_text.incomplete(item)
+    return f'<p class="quiet">{escape(words[0].upper() + words[1:])}.</p>' if words else ""
 
 
 def _floor(item):
@@ -262,7 +267,8 @@ METHOD = (
     ("Verdict", "Arena and malloc run next to each other, ABBA or BAAB by the seed. The median of the pairs' "
      "ratios has an exact interval from order statistics. Better or worse: the whole interval is beyond 2 % "
      "(times) or 5 % (memory). Equivalent: the whole interval is within, or within 256 KiB. Else "
-     "inconclusive. Client-bound: the client was the limit."),
+     "inconclusive. Client-bound: the client was the limit. A ratio counts what is below "
+     f"{metrics.resolved()} as that."),
     ("plain", "A straightforward libmicrohttpd and jansson program on malloc, kept in the tree: what the "
      "malloc side is held against. It joins each block of two pairs once."),
     ("Invalid", "A slot with an error, a wrong or differing answer, counts that disagree, another allocator "

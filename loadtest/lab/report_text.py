@@ -35,6 +35,16 @@ def confidence_text(ratios):
     return f"{n} pairs, intervals {100 * sure:.1f} % sure{weak}"
 
 
+def incomplete(item):
+    """The metrics that not every pair could give: their medians are of fewer slots than the others."""
+    sampled = {name: r for name, r in item["ratio"].items() if not r.get("counted")}
+    most = max((r["n"] for r in sampled.values()), default=0)
+    few = [f"{metrics.BY_NAME[name].label}, {r['n']} of {most}" +
+           (f" ({100 * r['confidence']:.1f} % sure)" if r["n"] > 1 else "")
+           for name, r in sampled.items() if r["n"] < most]
+    return f"pairs with samples enough: {'; '.join(few)}" if few else ""
+
+
 def scenario(item, colour):
     lines = [f"{item['name']}: {item['about']}",
              f"  expected: {item['expected']}; found: {item['outcome']}. {item['why']}"]
@@ -65,6 +75,8 @@ def scenario(item, colour):
     if static:
         note += f"; user CPU of arena / a static answer {ratio_text(static)}"
     lines.append(f"  {note}")
+    if incomplete(item):
+        lines.append(f"  {incomplete(item)}")
     lines += [f"  INVALID {said}" for said in invalid(item)]
     if item["noisy"]:
         lines.append(f"  {item['noisy']} of {len(item['slots'])} slots ran while the machine was noisy")
@@ -95,7 +107,7 @@ def render(report, colour=False):
     env = report["environment"]
     lines = [f"slate {env['revision'] or ''} on {env['cpu']}, {env['processors']} processors, "
              f"Linux {env['kernel']}, {env['libc']}, {env['wrk']}",
-             f"seed {report['seed']}, {report['pairs']} pairs, {report['seconds']:.0f} s", ""]
+             f"seed {report['seed']}, {report['pairs']} pair{'s' if report['pairs'] > 1 else ''}, {report['seconds']:.0f} s", ""]
     lines += [f"WARNING: {said}" for said in env["warnings"]]
     for item in report["scenarios"]:
         lines += scenario(item, colour) + [""]
@@ -103,6 +115,7 @@ def render(report, colour=False):
     lines += [f"  worse: {said}" for said in losses(report)]
     lines.append("~ within 2 % (times) or 5 % and 256 KiB (memory); ? the interval allows both; "
                  "* decided on before the run")
+    lines.append(f"A ratio counts what is below {metrics.resolved()} as that.")
     return "\n".join(lines) + "\n"
 
 
