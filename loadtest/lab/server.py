@@ -1,5 +1,6 @@
 """One running server: start it, ask it, stop it."""
 
+import ctypes
 import http.client
 import json
 import os
@@ -16,8 +17,19 @@ _ADMIN = re.compile(rb"admin on http://([0-9.]+):([0-9]+)")
 _ANSWERED = re.compile(rb"^answered ([0-9]+)$", re.MULTILINE)
 
 
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
 class ServerError(Exception):
     pass
+
+
+def _prepare(cpu):
+    """In the child: no server outlives the lab, however that ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})
 
 
 class Server:
@@ -27,7 +39,7 @@ class Server:
         with open(log_path, "wb") as log:
             self._process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                preexec_fn=(lambda: os.sched_setaffinity(0, {cpu})) if cpu is not None else None)
+                preexec_fn=lambda: _prepare(cpu))
         self.pid = self._process.pid
         try:
             self.address = self._wait_for(_LISTENING)
