@@ -205,6 +205,7 @@ def test_memory_is_explained(server):
     upload.send(upload.head("POST", "/echo", "Content-Type: application/json",
                             "Content-Length: 500000") + b"[1,")
     until(lambda: one.metric("slate_live_bytes") >= 500_000, "the body is reserved")
+    until(lambda: one.metric("slate_requests_in_flight") == 1, "the requests before it have ended")
 
     memory = one.memory()
     for member in ("alloc", "live_bytes", "contexts", "workers", "depot", "pools", "mallinfo2",
