@@ -158,7 +158,7 @@ int main(void)
     printf("%-24s %-9s %11s %11s %14s %13s\n", "traffic of one worker", "retain", "us/request",
            "faults/req", "idle KiB, mean", "KiB at rest");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        result best[sizeof arms / sizeof *arms];
+        result best[sizeof arms / sizeof *arms] = {{0}};
         for (int turn = 0; turn < TURNS; turn++) {
             for (size_t a = 0; a < sizeof arms / sizeof *arms; a++) {
                 result r = run(rows[i].traffic, arms[a].retain);
