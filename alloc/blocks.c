@@ -106,6 +106,13 @@ void mem_blocks_note_peak(mem_blocks *blocks)
     mem_retention_age(retention);
 }
 
+void mem_blocks_clear(mem_blocks *blocks)
+{
+    for (unsigned rank = 0; rank < MEM_CLASSES; rank++)
+        for (mem_block *block; (block = pop(blocks, rank));)
+            part_with(blocks, block);
+}
+
 void mem_blocks_delete(mem_blocks *blocks)
 {
     if (!blocks)

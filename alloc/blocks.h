@@ -64,6 +64,9 @@ mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
  * NULL is allowed. */
 void mem_blocks_delete(mem_blocks *blocks);
 
+/* Parts with every idle block: small ones go to the depot, larger ones to the system. By the owner,
+ * or by another thread while the owner is kept out. */
+void mem_blocks_clear(mem_blocks *blocks);
 /* A block of at least `size` bytes, header included; `size` in it is filled in, contents are not
  * zeroed. NULL: no memory, or size cannot be represented. */
 mem_block *mem_blocks_take(mem_blocks *blocks, size_t size);

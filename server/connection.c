@@ -55,12 +55,29 @@ static unsigned count_from_host(server *s, const connection *conn)
     return count;
 }
 
+/* The pool is the worker's memory too: inside its door. */
+static connection *take_cell(worker *w)
+{
+    door_enter(&w->door);
+    connection *conn = w->connections ? mem_pool_take(w->connections) : malloc(sizeof *conn);
+    door_leave(&w->door);
+    return conn;
+}
+
+static void give_cell(worker *w, connection *conn)
+{
+    door_enter(&w->door);
+    if (w->connections)
+        mem_pool_give(w->connections, conn);
+    else
+        free(conn);
+    door_leave(&w->door);
+}
+
 connection *connection_open(listener *on, int fd, const struct sockaddr *address)
 {
     worker *w = worker_current(on);
-    if (!w)
-        return NULL;
-    connection *conn = w->connections ? mem_pool_take(w->connections) : malloc(sizeof *conn);
+    connection *conn = w ? take_cell(w) : NULL;
     if (!conn)
         return NULL;
     *conn = (connection){.worker = w, .listener = on, .fd = fd};
@@ -118,10 +135,7 @@ void connection_close(connection *conn)
     if (conn->linger || (conn->answered && has_unread(conn->fd)))
         linger_add(w->owner, conn->fd);
     counter_add(&w->closed, 1);
-    if (w->connections)
-        mem_pool_give(w->connections, conn);
-    else
-        free(conn);
+    give_cell(w, conn);
 }
 
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms)

@@ -144,6 +144,8 @@ struct worker {
 /* The calling thread's worker, made at its first callback and ended with the thread. NULL: no memory. */
 worker *worker_current(listener *on);
 bool workers_init(server *s);
+/* Parts with what the idle magazines of the public listener's workers hold. From the housekeeper. */
+void workers_clear_magazines(server *s);
 /* After every event loop has ended. */
 void workers_free(server *s);
 

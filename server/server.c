@@ -41,11 +41,12 @@ static int64_t keep_house(server *s, housekeeper *keeper)
     keeper->next_decay_ms = now + s->opts.decay;
     mem_depot_decay(s->depot);
     /* At rest: a whole period without a request or a connection come or gone, and none in flight.
-     * libmicrohttpd's connections, closed by now, have left their memory with malloc. Under load a
-     * trim would stall allocating threads and be undone at once. */
+     * libmicrohttpd's connections, closed by now, have left their memory with malloc, and the workers
+     * keep blocks for requests that do not come. Under load a trim would stall allocating threads and be undone at once. */
     totals t = server_totals(s, false);
     bool rest = t.begun == t.completed && memcmp(&t, &keeper->last, sizeof t) == 0;
     if (rest && keeper->spent && s->opts.idle_trim) {
+        workers_clear_magazines(s);
         malloc_trim(0);
         keeper->spent = false;
     }

@@ -114,6 +114,19 @@ bool workers_init(server *s)
     return true;
 }
 
+void workers_clear_magazines(server *s)
+{
+    pthread_mutex_lock(&s->lock); /* keeps a thread that ends from taking its magazine away */
+    for (worker *w = s->workers; w; w = w->next) {
+        if (w->admin || !w->blocks)
+            continue;
+        door_close(&w->door);
+        mem_blocks_clear(w->blocks);
+        door_open(&w->door);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 void workers_free(server *s)
 {
     while (s->workers) {

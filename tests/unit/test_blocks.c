@@ -175,6 +175,26 @@ static void ended_magazine_leaves_its_blocks_to_the_depot(void **state)
     mem_blocks_delete(NULL);
 }
 
+static void cleared_magazine_parts_with_all_that_is_idle(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, MIB);
+    mem_block *small = mem_blocks_take(f->blocks, 4 * KIB);
+    mem_block *large = mem_blocks_take(f->blocks, 256 * KIB);
+    mem_block *lent = mem_blocks_take(f->blocks, 16 * KIB);
+    assert_true(small && large && lent);
+    mem_blocks_give(f->blocks, small);
+    mem_blocks_give(f->blocks, large);
+    assert_int_equal(idle_here(f), 260 * KIB);
+    mem_blocks_clear(f->blocks);
+    assert_int_equal(idle_here(f), 0);
+    assert_int_equal(idle_in_depot(f), 4 * KIB);
+    assert_false(is_mapped(large));
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, 16 * KIB);
+    mem_blocks_give(f->blocks, lent); /* it goes on as before */
+    assert_int_equal(idle_here(f), 16 * KIB);
+}
+
 static void lent_follows_resizing(void **state)
 {
     struct fixture *f = *state;
@@ -481,6 +501,7 @@ int main(void)
         ONE(what_does_not_fit_the_magazine_is_shared),
         ONE(large_blocks_go_to_the_system),
         ONE(ended_magazine_leaves_its_blocks_to_the_depot),
+        ONE(cleared_magazine_parts_with_all_that_is_idle),
         ONE(lent_follows_resizing),
         ONE(two_idle_periods_return_everything),
         ONE(what_is_in_use_survives_decay),
