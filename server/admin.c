@@ -55,7 +55,7 @@ static slate_result version(slate_request *req)
     json_write_bool(w, opts->pool);
     json_write_literal_key(w, "threads");
     json_write_integer(w, opts->threads);
-    text_member(w, "json_reader", "jansson");
+    text_member(w, "json_reader", opts->json_reader == READER_JANSSON ? "jansson" : "slate");
     text_member(w, "libmicrohttpd", microhttpd_version());
     text_member(w, "jansson", jansson_version_str());
     text_member(w, "libc", gnu_get_libc_version());

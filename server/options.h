@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 typedef enum { ALLOC_ARENA, ALLOC_MALLOC } alloc_mode;
+typedef enum { READER_SLATE, READER_JANSSON } reader_mode;
 typedef enum { ACCESS_OFF, ACCESS_JSON, ACCESS_CLF } access_format;
 typedef enum { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } log_level;
 
@@ -25,6 +26,7 @@ typedef struct options {
     unsigned decay;           /* --decay 1s */
     bool idle_trim;           /* --idle-trim on|off; default: on with arena, off with malloc */
     unsigned json_depth;      /* --json-depth 128; 1 to 1024 */
+    reader_mode json_reader;  /* --json-reader slate|jansson */
     unsigned max_connections; /* --max-connections 4096 */
     unsigned per_ip;          /* --per-ip 0: no limit */
     unsigned header_timeout;  /* --header-timeout 10s */

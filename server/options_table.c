@@ -85,6 +85,11 @@ const option_row option_table[] = {
     {NULL, "json-depth", OPTION_COUNT, AT(json_depth), .fallback = "128", .min = 1, .max = 1024,
      .argument = "N", .help = "levels of nesting in a document",
      .detail = "Levels of nesting in a document. A deeper one is answered 422."},
+    {NULL, "json-reader", OPTION_CHOICE, AT(json_reader), .fallback = "slate",
+     .allowed = "slate|jansson", .argument = "slate|jansson", .help = "what parses documents",
+     .detail = "What parses documents. Both readers take and refuse the same and make the same "
+               "tree; jansson's own takes several times as long. It is there to be compared "
+               "with."},
     {NULL, "header-timeout", OPTION_TIME, AT(header_timeout), .fallback = "10s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "to send a request's headers",
      .detail = "Time to send a request's headers, however steadily they trickle in."},

@@ -39,7 +39,7 @@ typedef struct option_row {
     const char *detail;   /* whole sentences for the manual page */
 } option_row;
 
-#define OPTION_ROWS 23
+#define OPTION_ROWS 24
 extern const option_row option_table[OPTION_ROWS];
 
 /* Flags that print something and end the program. */

@@ -149,6 +149,8 @@ static bool prepare(server *s, const slate_route *routes)
     door_setup();
     if (s->opts.alloc == ALLOC_ARENA)
         json_bridge_install();
+    json_reader_select(s->opts.json_reader == READER_JANSSON ? JSON_READER_JANSSON
+                                                             : JSON_READER_SLATE);
     json_object_seed(0); /* static memory; before any thread */
     s->in_flight_memory.limit = s->opts.memory_limit;
     s->depot = mem_depot_create();

@@ -35,6 +35,7 @@ def test_version(shared):
         assert member in version
     assert version["options"]["alloc"] == ALLOC
     assert version["options"]["body-limit"]
+    assert version["json_reader"] == version["options"]["json-reader"] == "slate"
 
 
 def test_admin_routes_behave_like_the_others(shared):

@@ -138,6 +138,22 @@ def test_error(shared, name):
     connection.assert_open()
 
 
+def test_both_readers_answer_alike(server):
+    ours, theirs = server(), server("--json-reader", "jansson")
+    assert theirs.admin("/version").json()["json_reader"] == "jansson"
+    texts = [text for text, *_ in ERRORS.values()]
+    texts += [sent.encode() for sent, _ in VALUES.values()]
+    for text in texts:
+        one, other = ours.post("/echo", text), theirs.post("/echo", text)
+        assert one.status == other.status, text
+        if one.status == 200:
+            assert one.body == other.body
+        else:
+            problem, same = one.problem(), other.problem()
+            del problem["instance"], same["instance"]
+            assert problem == same, text
+
+
 def test_deep_as_allowed(shared):
     for text in (b"[" * 128 + b"]" * 128, b'{"a":' * 128 + b"1" + b"}" * 128):
         answer = shared.post("/echo", text)

@@ -192,6 +192,7 @@ static const sample samples[] = {
     {"per-ip", "0", "1", "20", {BAD_COUNTS, "1000001"}, "from 0 to 1000000"},
     {"body-limit", "1M", "1", "8M", {BAD_SIZES, "0"}, "from 1 to 1G"},
     {"json-depth", "128", "1", "1024", {BAD_COUNTS, "0", "1025"}, "from 1 to 1024"},
+    {"json-reader", "slate", "jansson", "slate", {"", "on", "Slate", "slate|"}, "slate or jansson"},
     {"header-timeout", "10s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"body-timeout", "60s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"idle-timeout", "15s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
