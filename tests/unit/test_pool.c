@@ -138,7 +138,7 @@ static void unused_cells_are_not_touched(void **state)
 static void random_turns_agree_with_a_model(void **state)
 {
     struct fixture *f = *state;
-    enum { N = 4000, TURNS = 200000 };
+    enum { N = 4000, TURNS = MEM_CHECKED ? 40000 : 200000 };
     static unsigned char *cells[N];
     static unsigned char marks[N];
     for (int s = 0; s < CELL_SIZES; s += 3) {
