@@ -166,7 +166,8 @@ static __attribute__((noinline)) char *put_rest(json_writer *w, char *at, const 
 
 /* `text` must be UTF-8. Its last step is looked at together with bytes before it that have been
  * copied already: fewer branches on the length, which is what a short string costs. */
-static char *put_string(json_writer *w, char *at, const char *text, size_t size)
+static inline __attribute__((always_inline)) char *put_string(json_writer *w, char *at,
+                                                              const char *text, size_t size)
 {
     at = room(w, at, size + STRING_SLACK);
     if (!at)
@@ -193,7 +194,8 @@ static char *put_string(json_writer *w, char *at, const char *text, size_t size)
 
 static char *put_value(json_writer *w, char *at, const json_t *value, unsigned depth);
 
-static char *put_object(json_writer *w, char *at, const json_t *value, unsigned depth)
+static __attribute__((noinline)) char *put_object(json_writer *w, char *at, const json_t *value,
+                                                  unsigned depth)
 {
     json_t *object = (json_t *)value; /* jansson's iterators take no const */
     void *member = json_object_iter(object);
@@ -225,7 +227,8 @@ static char *put_object(json_writer *w, char *at, const json_t *value, unsigned 
     return room(w, at, 0);
 }
 
-static char *put_array(json_writer *w, char *at, const json_t *array, unsigned depth)
+static __attribute__((noinline)) char *put_array(json_writer *w, char *at, const json_t *array,
+                                                 unsigned depth)
 {
     size_t count = json_array_size(array);
     if (depth >= w->max_depth)
@@ -276,18 +279,20 @@ static char *put_integer(json_writer *w, char *at, int64_t value)
     return digits_print(at, size);
 }
 
-/* Recursion ends at max_depth, which is at most JSON_WRITE_DEPTH_MAX: a cycle ends there too. */
-static char *put_value(json_writer *w, char *at, const json_t *value, unsigned depth)
+/* Recursion ends at max_depth, which is at most JSON_WRITE_DEPTH_MAX: a cycle ends there too. It goes
+ * through the two functions above, which have this one inside: so a scalar costs no call. */
+static inline __attribute__((always_inline)) char *put_value(json_writer *w, char *at,
+                                                             const json_t *value, unsigned depth)
 {
     if (!value)
         return fail(w, JSON_WRITE_VALUE);
+    if (json_is_string(value)) /* most are */
+        return put_string(w, at, json_string_value(value), json_string_length(value));
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         return put_object(w, at, value, depth);
     case JSON_ARRAY:
         return put_array(w, at, value, depth);
-    case JSON_STRING:
-        return put_string(w, at, json_string_value(value), json_string_length(value));
     case JSON_INTEGER:
         return put_integer(w, at, json_integer_value(value));
     case JSON_REAL:
@@ -298,6 +303,8 @@ static char *put_value(json_writer *w, char *at, const json_t *value, unsigned d
         return put_word(w, at, "false", 5);
     case JSON_NULL:
         return put_word(w, at, "null", 4);
+    case JSON_STRING:
+        break;
     }
     return fail(w, JSON_WRITE_VALUE);
 }
