@@ -22,9 +22,7 @@
 #include "../json.h"
 
 #define DEPTH 128
-#define RETAIN (256u * 1024u) /* as the server has it for a worker */
-#define FIRST_REQUEST 1024u   /* and the first blocks of a request's two contexts */
-#define FIRST_SCRATCH 2560u
+#define FIRST_BLOCK 1088u /* of a request, as the server has it */
 
 #define TURNS_MAX 31
 static unsigned turns = 21;
@@ -98,7 +96,7 @@ static void make_transfer(document *doc)
     append_literal(
         doc,
         "{\"from\":{\"id\":48210,\"firstName\":\"Alexandra\",\"lastName\":\"Hamilton\",\"address\":"
-        "{\"street\":\"1600 Commonwealth Avenue\",\"city\":\"Boston\",\"state\":\"MA\",\"zip\":"
+        "{\"street\":\"1600 Commonwealth Avenue, Unit 121\",\"city\":\"Boston\",\"state\":\"MA\",\"zip\":"
         "\"02135\"},\"email\":\"alexandra@example.com\"},\"to\":{\"id\":73516,\"firstName\":"
         "\"Jonathan\",\"lastName\":\"Whitfield\",\"address\":{\"street\":\"742 Evergreen Terrace\","
         "\"city\":\"Springfield\",\"state\":\"OR\",\"zip\":\"97477\"},\"email\":"
@@ -187,35 +185,43 @@ static document documents[] = {
 };
 #define DOCUMENTS (sizeof documents / sizeof *documents)
 
-/* ---- Where trees and texts are made ------------------------------------------------------------ */
+/* ---- Where trees and texts are made ---------------------------------------------------------- */
 
 static mem_depot *depot;
-static mem_blocks *blocks;
+static mem_blocks *tree_blocks, *blocks;
+static mem_context arena_trees; /* the documents' own */
 static mem_context arena_scratch, arena_answers, heap_answers;
-static mem_context arena_trees; /* documents' own, with a magazine of its own */
-static mem_blocks *tree_blocks;
-static _Alignas(MEM_ALIGN) char first_request[FIRST_REQUEST], first_scratch[FIRST_SCRATCH];
+static _Alignas(MEM_ALIGN) char first_block[FIRST_BLOCK];
 
 static void open_memory(void)
 {
     depot = must(mem_depot_create());
-    blocks = must(mem_blocks_create(depot, RETAIN));
-    mem_arena_init(&arena_answers, NULL, "answers", blocks, first_request, FIRST_REQUEST);
-    mem_arena_init(&arena_scratch, NULL, "scratch", blocks, first_scratch, FIRST_SCRATCH);
-    mem_heap_init(&heap_answers, NULL, "answers");
     tree_blocks = must(mem_blocks_create(depot, 0));
     mem_arena_init(&arena_trees, NULL, "trees", tree_blocks, NULL, 0);
+    mem_heap_init(&heap_answers, NULL, "answers");
 }
 
 static void close_memory(void)
 {
+    mem_delete(&arena_trees);
+    mem_delete(&heap_answers);
+    mem_blocks_delete(tree_blocks);
+    mem_depot_delete(depot);
+}
+
+/* A worker as the server has it, which serves one kind of document. */
+static void open_worker(void)
+{
+    blocks = must(mem_blocks_create(depot, MEM_RETAIN_ADAPTIVE));
+    mem_arena_init(&arena_answers, NULL, "answers", blocks, first_block, FIRST_BLOCK);
+    mem_arena_init(&arena_scratch, NULL, "scratch", blocks, NULL, 0);
+}
+
+static void close_worker(void)
+{
     mem_delete(&arena_scratch);
     mem_delete(&arena_answers);
-    mem_delete(&heap_answers);
-    mem_delete(&arena_trees);
-    mem_blocks_delete(tree_blocks);
     mem_blocks_delete(blocks);
-    mem_depot_delete(depot);
 }
 
 static void use_malloc(void)
@@ -580,7 +586,9 @@ int main(int argc, char **argv)
 
     print_environment();
     for (size_t i = 0; i < DOCUMENTS; i++) {
+        open_worker();
         measure(i);
+        close_worker();
         report(&documents[i]);
     }
 
