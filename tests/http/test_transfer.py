@@ -56,6 +56,16 @@ def test_a_transfer_is_answered_with_a_receipt(shared):
     }
 
 
+@pytest.mark.parametrize("zone, minutes", [("UTC0", 0), ("IST-5:30", 330), ("NST3:30", -210),
+                                           ("XXX0:01", -1)])
+def test_the_time_carries_the_offset_of_the_zone(server, zone, minutes):
+    created = post(server(env={"TZ": zone}), TRANSFER).json()["created_on"]
+    assert len(created) == 25, created
+    time = datetime.datetime.fromisoformat(created)
+    assert time.utcoffset() == datetime.timedelta(minutes=minutes)
+    assert abs(time - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(minutes=5)
+
+
 def test_members_that_nobody_asked_for_are_ignored(shared):
     document = copy.deepcopy(TRANSFER)
     document["note"] = document["from"]["note"] = document["to"]["address"]["note"] = [1]
