@@ -22,7 +22,9 @@
 #include "../json.h"
 
 #define DEPTH 128
-#define FIRST_BLOCK 1088u /* of a request, as the server has it */
+/* As the server has them: what the two contexts of a request begin with. */
+#define FIRST_BLOCK 1088u
+#define SCRATCH_BLOCK (16u * 1024u)
 
 #define TURNS_MAX 31
 static unsigned turns = 21;
@@ -191,7 +193,7 @@ static mem_depot *depot;
 static mem_blocks *tree_blocks, *blocks;
 static mem_context arena_trees; /* the documents' own */
 static mem_context arena_scratch, arena_answers, heap_answers;
-static _Alignas(MEM_ALIGN) char first_block[FIRST_BLOCK];
+static _Alignas(MEM_ALIGN) char first_block[FIRST_BLOCK], scratch_block[SCRATCH_BLOCK];
 
 static void open_memory(void)
 {
@@ -214,7 +216,7 @@ static void open_worker(void)
 {
     blocks = must(mem_blocks_create(depot, MEM_RETAIN_ADAPTIVE));
     mem_arena_init(&arena_answers, NULL, "answers", blocks, first_block, FIRST_BLOCK);
-    mem_arena_init(&arena_scratch, NULL, "scratch", blocks, NULL, 0);
+    mem_arena_init(&arena_scratch, NULL, "scratch", blocks, scratch_block, SCRATCH_BLOCK);
 }
 
 static void close_worker(void)
