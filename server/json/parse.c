@@ -267,7 +267,7 @@ static __attribute__((noinline)) const char *read_array(parser *p, const char *a
         if (!at)
             break;
         if (json_array_append_new(array, p->value) != 0) {
-            at = refuse_memory(p);
+            (void)refuse_memory(p);
             break;
         }
         at = scan_space(at, p->end);

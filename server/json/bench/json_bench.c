@@ -152,7 +152,8 @@ static void make_reals(document *doc)
             char number[JSON_REAL_MAX];
             double unit = (double)(random_bits() >> 11) * 0x1p-53;
             append(doc, k ? "," : "[", 1);
-            append(doc, number, json_real_print((unit - 0.5) * (k ? 180 : 360), number));
+            size_t length = json_real_print((unit - 0.5) * (k ? 180 : 360), number);
+            append(doc, number, length);
         }
         append(doc, "]", 1);
     }
@@ -472,7 +473,7 @@ static figures figures_of(const double *values)
 /* The median over the turns of what the arm `over` needs for each that `under` needs. */
 static double ratio(size_t over, size_t under)
 {
-    double ratios[TURNS_MAX];
+    double ratios[TURNS_MAX] = {0};
     for (unsigned i = 0; i < turns; i++)
         ratios[i] = results[over][i] / results[under][i];
     return figures_of(ratios).median;
