@@ -26,7 +26,7 @@
 
 typedef struct slate_request slate_request;
 
-typedef enum { SLATE_ANSWERED } slate_result;
+typedef enum { SLATE_ANSWERED, SLATE_SUSPENDED } slate_result;
 
 typedef slate_result slate_handler(slate_request *req);
 
@@ -43,8 +43,9 @@ typedef enum {
 typedef struct slate_route {
     const char *path; /* "/db/{collection}/{id}": a segment in braces is a parameter */
     slate_handler *on[SLATE_METHODS]; /* by method; NULL: 405 */
-    const char *consumes; /* media types of the body, comma-separated; NULL: a body is not read */
-    const char *summary;  /* one sentence, for people */
+    /* Media types of the body by method, comma-separated; NULL: a body is not read. */
+    const char *consumes[SLATE_METHODS];
+    const char *summary; /* one sentence, for people */
 } slate_route;
 
 /* ---- The request ----------------------------------------------------------------------------- */
@@ -60,6 +61,10 @@ const char *slate_path(const slate_request *req);
 const char *slate_param(const slate_request *req, const char *name);
 /* The first query parameter of that name, decoded; "" for a bare name; NULL: absent. */
 const char *slate_query(slate_request *req, const char *name);
+/* Calls `visit` for each query parameter in their order, decoded; false from it ends the walk. The
+ * strings are in the request context. false: it was ended, or memory was refused. */
+typedef bool slate_query_visitor(void *arg, const char *name, const char *value);
+bool slate_each_query(slate_request *req, slate_query_visitor *visit, void *arg);
 /* A request header, or NULL. Valid until the answer has been sent. */
 const char *slate_header(slate_request *req, const char *name);
 
@@ -94,6 +99,46 @@ slate_result slate_answer_bytes(slate_request *req, int status, const char *medi
 /* No body: 204, 304. */
 slate_result slate_answer_empty(slate_request *req, int status);
 
+/* ---- Waiting, without holding the event loop ---------------------------------------------------- */
+
+typedef enum { SLATE_WOKEN, SLATE_TIMED_OUT } slate_wake_reason;
+
+/* Runs like a handler, on the request's own thread, after a wait: it answers, or waits again. */
+typedef slate_result slate_continuation(slate_request *req, void *arg, slate_wake_reason why);
+
+typedef struct slate_wait slate_wait;
+
+/* Begins a wait: the handler that gets one returns SLATE_SUSPENDED. Its scratch context is reset as
+ * at any return; request context and body stay. `then` runs once slate_wake has been called, or
+ * after `within_ms`. If the request ends before (its connection broke, the server stops) `then` does
+ * not run: what it would have released belongs into a mem_on_reset callback of the request context.
+ * NULL: no memory; a ready-made answer is sent, return SLATE_ANSWERED. */
+slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_continuation *then,
+                             void *arg);
+/* Ends a wait, from any thread: exactly once for every wait begun, also after it timed out or its
+ * request ended. The wait may not be touched afterwards. */
+void slate_wake(slate_wait *wait);
+
+/* ---- An answer of any length, in constant memory ------------------------------------------------ */
+
+typedef enum {
+    SLATE_STREAM_MORE,    /* *ret_size bytes (not 0) are there, more may follow */
+    SLATE_STREAM_END,     /* *ret_size bytes are the last */
+    SLATE_STREAM_WAITING, /* a wait has been begun (its continuation NULL): ask again after it */
+    SLATE_STREAM_BROKEN   /* the answer cannot be completed: the connection is closed */
+} slate_stream_state;
+
+/* Writes up to `room` bytes of the answer to `into`. Runs on the request's thread when the client has
+ * taken what was before, its scratch context current and reset afterwards. `why` is SLATE_TIMED_OUT
+ * after a wait that was not ended in time. */
+typedef slate_stream_state slate_producer(slate_request *req, void *arg, char *into, size_t room,
+                                          size_t *ret_size, slate_wake_reason why);
+
+/* Answers with what `produce` writes, chunked. `arg` must live as long as the request. A client that
+ * takes nothing for --idle-timeout is given up; --body-timeout does not bound a stream. */
+slate_result slate_answer_stream(slate_request *req, int status, const char *media_type,
+                                 slate_producer *produce, void *arg);
+
 /* Where in the input a problem lies; every member may be left out (NULL, 0). */
 typedef struct slate_where {
     const char *json_pointer; /* RFC 6901 */
@@ -110,8 +155,26 @@ slate_result slate_answer_problem(slate_request *req, int status, const char *ty
 
 /* ---- The program ------------------------------------------------------------------------------ */
 
-/* Runs the server on these routes (ended by one with path NULL) until it is told to stop. Returns
- * the exit status: 0 stopped, 1 it could not run, 2 bad usage. */
-int slate_main(int argc, char **argv, const slate_route *routes);
+struct options; /* options.h */
+
+/* Takes a figure of a module: a counter or a gauge. Strings live until it returns. */
+typedef void slate_emit_figure(void *arg, const char *name, const char *help, bool counter,
+                               double value);
+
+/* Routes, and what they share. Every member but `name` may be NULL. */
+typedef struct slate_module {
+    const char *name;          /* a token: "store" */
+    const slate_route *routes; /* ended by one with path NULL */
+    bool (*start)(
+        const struct options *opts);        /* before the first request; false: one line logged */
+    void (*stop)(void);                     /* after the last request; only if it was started */
+    bool (*ready)(const char **ret_reason); /* any thread; false: /readyz is 503, with the reason */
+    /* Any thread: for /metrics (slate_NAME_…) and /debug/memory. */
+    void (*figures)(slate_emit_figure *emit, void *arg);
+} slate_module;
+
+/* Runs the server with these modules (ended by NULL) until it is told to stop. Returns the exit
+ * status: 0 stopped, 1 it could not run, 2 bad usage. */
+int slate_main(int argc, char **argv, const slate_module *const modules[]);
 
 #endif
