@@ -1,7 +1,7 @@
 /* The route table of the built-in API. */
 #include "builtin.h"
 
-const slate_route builtin_routes[] = {
+static const slate_route routes[] = {
     {.path = "/json",
      .on[SLATE_GET] = basic_json,
      .summary = "Says hello in JSON, written without a tree."},
@@ -10,19 +10,21 @@ const slate_route builtin_routes[] = {
      .summary = "Says hello in plain text, from constant memory."},
     {.path = "/echo",
      .on[SLATE_POST] = echo,
-     .consumes = "application/json",
+     .consumes[SLATE_POST] = "application/json",
      .summary = "Parses the body and writes it back; with Prefer: return=minimal only checks it."},
     {.path = "/transfer",
      .on[SLATE_POST] = transfer,
-     .consumes = "application/json",
+     .consumes[SLATE_POST] = "application/json",
      .summary = "Takes a transfer of money and answers with a receipt."},
     {.path = "/transform/patch",
      .on[SLATE_POST] = transform_patch,
-     .consumes = "application/json",
+     .consumes[SLATE_POST] = "application/json",
      .summary = "Applies a JSON Patch (RFC 6902) to a document."},
     {.path = "/transform/merge",
      .on[SLATE_POST] = transform_merge,
-     .consumes = "application/json",
+     .consumes[SLATE_POST] = "application/json",
      .summary = "Applies a JSON Merge Patch (RFC 7396) to a document."},
     {.path = NULL},
 };
+
+const slate_module builtin_module = {.name = "builtin", .routes = routes};

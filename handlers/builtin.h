@@ -4,7 +4,7 @@
 
 #include "../server/slate.h"
 
-extern const slate_route builtin_routes[]; /* ended by a path of NULL */
+extern const slate_module builtin_module;
 
 /* basic.c: TechEmpower's two smallest answers. */
 slate_handler basic_json, basic_plaintext;

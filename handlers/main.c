@@ -3,5 +3,6 @@
 
 int main(int argc, char **argv)
 {
-    return slate_main(argc, argv, builtin_routes);
+    static const slate_module *const modules[] = {&builtin_module, NULL};
+    return slate_main(argc, argv, modules);
 }

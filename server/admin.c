@@ -10,32 +10,45 @@ static slate_result healthz(slate_request *req)
     return slate_answer_bytes(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
-static slate_result readyz(slate_request *req)
-{
-    bool draining = server_draining(request_server(req));
-    json_writer *w = slate_writer(req, 128);
-    json_write_begin_object(w);
-    json_write_literal_key(w, "status");
-    if (draining)
-        json_write_literal(w, "fail");
-    else
-        json_write_literal(w, "pass");
-    json_write_literal_key(w, "checks");
-    json_write_begin_object(w);
-    json_write_literal_key(w, "drain");
-    if (draining)
-        json_write_literal(w, "fail");
-    else
-        json_write_literal(w, "pass");
-    json_write_end_object(w);
-    json_write_end_object(w);
-    return slate_answer_written(req, draining ? 503 : 200);
-}
-
 static void text_member(json_writer *w, const char *name, const char *value)
 {
     json_write_key(w, name, strlen(name));
     json_write_string(w, value, strlen(value));
+}
+
+static void check_member(void *arg, const slate_module *module, const char *reason)
+{
+    text_member(arg, module->name, reason ? "fail" : "pass");
+}
+
+static void reason_member(void *arg, const slate_module *module, const char *reason)
+{
+    if (reason)
+        text_member(arg, module->name, reason);
+}
+
+static slate_result readyz(slate_request *req)
+{
+    server *s = request_server(req);
+    bool draining = server_draining(s);
+    json_writer *w = slate_writer(req, 256);
+    json_write_begin_object(w);
+    json_write_literal_key(w, "checks");
+    json_write_begin_object(w);
+    text_member(w, "drain", draining ? "fail" : "pass");
+    bool ready = modules_ready(s, check_member, w) && !draining;
+    json_write_end_object(w);
+    if (!ready) {
+        json_write_literal_key(w, "reasons");
+        json_write_begin_object(w);
+        if (draining)
+            text_member(w, "drain", "The server has been told to stop.");
+        modules_ready(s, reason_member, w);
+        json_write_end_object(w);
+    }
+    text_member(w, "status", ready ? "pass" : "fail");
+    json_write_end_object(w);
+    return slate_answer_written(req, ready ? 200 : 503);
 }
 
 static void option_member(void *arg, const char *name, const char *value)
@@ -83,7 +96,7 @@ static slate_result trim(slate_request *req)
     return slate_answer_written(req, 200);
 }
 
-const slate_route admin_routes[] = {
+static const slate_route routes[] = {
     {.path = "/healthz", .on = {[SLATE_GET] = healthz}, .summary = "The process is alive."},
     {.path = "/readyz", .on = {[SLATE_GET] = readyz}, .summary = "It takes requests."},
     {.path = "/version",
@@ -94,3 +107,5 @@ const slate_route admin_routes[] = {
     {.path = "/trim", .on = {[SLATE_POST] = trim}, .summary = "Gives idle memory back now."},
     {0},
 };
+
+const slate_module admin_module = {.name = "admin", .routes = routes};

@@ -231,9 +231,9 @@ static early_answer decide_early(slate_request *req, const header_scan *scan, ui
         return EARLY_NOT_ALLOWED;
     if (scan->expect && strcasecmp(scan->expect, "100-continue") != 0)
         return EARLY_EXPECTATION;
-    if (req->route->is->consumes && verb != SLATE_GET && verb != SLATE_DELETE &&
-        (body > 0 || req->media_type) &&
-        (!req->media_type || !media_type_accepted(req->media_type, req->route->is->consumes)))
+    const char *consumes = req->route->is->consumes[verb];
+    if (consumes && (body > 0 || req->media_type) &&
+        (!req->media_type || !media_type_accepted(req->media_type, consumes)))
         return EARLY_MEDIA_TYPE;
     return EARLY_NONE;
 }

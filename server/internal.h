@@ -87,6 +87,8 @@ typedef struct lingering_sockets {
 
 struct server {
     options opts;
+    const slate_module *const *modules; /* ended by NULL */
+    unsigned modules_started;           /* the first ones */
     listener public, admin;
     mem_depot *depot;
     mem_debug *mem_debug;       /* NULL: no instruments */
@@ -307,6 +309,18 @@ void contexts_visit(server *s, context_visitor *visit, void *arg);
 /* Writes the tree to standard error, a line per context. */
 void contexts_dump(server *s);
 
+/* ---- Modules (modules.c) --------------------------------------------------------------------------- */
+
+/* Before the first request. false: one line has been logged. */
+bool modules_start(server *s);
+/* After the last request: those that were started, the last first. */
+void modules_stop(server *s);
+/* Calls `visit` with every module that has a `ready`, and why it is not ready (NULL: it is). false:
+ * at least one is not. */
+bool modules_ready(server *s,
+                   void (*visit)(void *arg, const slate_module *module, const char *reason),
+                   void *arg);
+
 /* ---- Others ---------------------------------------------------------------------------------------- */
 
 /* Decodes percent escapes of `size` bytes into the context, NUL-terminated. NULL: refused, or a bad
@@ -321,7 +335,7 @@ const char *status_phrase(int status);
 void metrics_count(slate_request *req, int64_t now_ns);
 slate_result metrics_handler(slate_request *req);
 slate_result memory_handler(slate_request *req);
-extern const slate_route admin_routes[];
+extern const slate_module admin_module;
 void access_log(slate_request *req, int64_t now_ns, bool sent);
 
 /* "slate 0.1.0" and friends. */

@@ -154,6 +154,28 @@ static void write_counts(json_writer *w, const server *s)
     json_write_end_object(w);
 }
 
+static void write_figure(void *arg, const char *name, const char *help, bool is_counter,
+                         double value)
+{
+    (void)help;
+    (void)is_counter;
+    json_write_key(arg, name, strlen(name));
+    json_write_real(arg, value);
+}
+
+static void write_modules(json_writer *w, const server *s)
+{
+    begin_member(w, "modules");
+    for (const slate_module *const *at = s->modules; *at; at++) {
+        if (!(*at)->figures)
+            continue;
+        begin_member(w, (*at)->name);
+        (*at)->figures(write_figure, w);
+        json_write_end_object(w);
+    }
+    json_write_end_object(w);
+}
+
 static void write_mallinfo(json_writer *w)
 {
     struct mallinfo2 info = mallinfo2();
@@ -202,6 +224,7 @@ slate_result memory_handler(slate_request *req)
     write_contexts(w, s);
     pthread_mutex_unlock(&s->lock);
     write_counts(w, s);
+    write_modules(w, s);
     write_mallinfo(w);
     write_smaps(w);
     json_write_end_object(w);

@@ -226,6 +226,34 @@ static uint64_t count_open_files(void)
     return count > 3 ? count - 3 : 0; /* ".", "..", and the directory itself */
 }
 
+/* ---- Modules ------------------------------------------------------------------------------------------- */
+
+typedef struct module_page {
+    page *p;
+    const char *module;
+} module_page;
+
+static void put_figure(void *arg, const char *name, const char *help, bool is_counter, double value)
+{
+    const module_page *on = arg;
+    char full[128];
+    int n =
+        snprintf(full, sizeof full, "slate_%s_%s%s", on->module, name, is_counter ? "_total" : "");
+    if (n < 0 || (size_t)n >= sizeof full) {
+        on->p->failed = true;
+        return;
+    }
+    head(on->p, full, is_counter ? "counter" : "gauge", help);
+    put(on->p, "%s %.15g\n", full, value);
+}
+
+static void put_modules(page *p, server *s)
+{
+    for (const slate_module *const *at = s->modules; *at; at++)
+        if ((*at)->figures)
+            (*at)->figures(put_figure, &(module_page){p, (*at)->name});
+}
+
 static void put_process(page *p, server *s)
 {
     struct rusage usage = {0};
@@ -272,6 +300,7 @@ slate_result metrics_handler(slate_request *req)
     one(&p, "slate_connections", "gauge", "Open connections.", t.accepted - t.closed);
     one(&p, "slate_connections_total", "counter", "Connections accepted.", t.accepted);
     put_memory(&p, s);
+    put_modules(&p, s);
     put_process(&p, s);
     if (p.failed)
         return slate_answer_problem(req, 500, "no-answer", NULL, "The metrics do not fit.");

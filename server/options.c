@@ -46,10 +46,14 @@ static bool set(parse *p, const option_row *row, const char *text, origin from, 
 {
     origin *before = &p->from[row - option_table];
     options *target = from >= *before ? p->opts : NULL;
-    char allowed[OPTION_ALLOWED_MAX];
+    char allowed[OPTION_ALLOWED_MAX], shown[OPTION_WORDS_MAX];
     switch (option_store(target, row, text)) {
     case OPTION_NOT_ALLOWED:
         option_allowed(row, allowed);
+        if (row->kind == OPTION_STORE) {
+            option_mask(text, shown);
+            text = shown;
+        }
         return complain("%s: '%.200s' is not allowed; it takes %s.", place, text, allowed);
     case OPTION_NO_MEMORY:
         return complain("%s: out of memory.", place);

@@ -106,6 +106,32 @@ const option_row option_table[] = {
      .detail = "Time to finish the requests in flight at SIGTERM. A second SIGTERM "
                "stops at once."},
 
+    {"Documents", "db", OPTION_STORE, AT(db), .fallback = "sqlite:slate.db", .allowed = "off",
+     .argument = "URI", .help = "where documents are, or off",
+     .detail = "Where the documents of /db are stored: a file of SQLite's, made if it is not "
+               "there; \"sqlite::memory:\", which ends with the process; or a PostgreSQL database, "
+               "by a URI of libpq's, which any number of slates may share. A password in it is "
+               "visible to whoever may list processes; in the environment, or in libpq's password "
+               "file, it is not. With off, /db answers 503."},
+    {NULL, "db-timeout", OPTION_TIME, AT(db_timeout), .fallback = "5s", .min = 10,
+     .max = 60 * MINUTE, .argument = "TIME", .help = "for one operation, waiting included",
+     .detail = "Time for one operation on the store, waiting for its turn included. One that takes "
+               "longer is answered 503."},
+    {NULL, "db-threads", OPTION_COUNT, AT(db_threads), .fallback = "0", .max = 256, .argument = "N",
+     .help = "that talk to the store; 0: as --threads",
+     .detail =
+         "Threads that wait for the store, so that workers need not. With 0 there are as many "
+         "as --threads says."},
+    {NULL, "db-indexes", OPTION_INDEXES, AT(db_indexes), .fallback = "off", .allowed = "off",
+     .argument = "LIST", .help = "people:/age,people:/address/city",
+     .detail = "What lists are filtered and ordered by often: for each an index is made at the "
+               "start. A collection and a JSON Pointer (RFC 6901) into its documents."},
+    {NULL, "require-precondition", OPTION_SWITCH, AT(require_precondition), .fallback = "off",
+     .allowed = "on|off", .argument = "on|off", .help = "428 without If-Match",
+     .detail = "Whether a document is changed or removed only if the request has If-Match or "
+               "If-None-Match, so that no change is lost to another. Without, it is answered 428 "
+               "(RFC 6585)."},
+
     {"Logs and configuration", "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",
      .allowed = "off|json|clf", .argument = "off|json|clf", .help = "a line per request",
      .detail = "A line per request, as JSON or in the Common Log Format, to standard "

@@ -15,14 +15,16 @@
 #endif
 
 typedef enum {
-    OPTION_SWITCH,     /* bool: on, off */
-    OPTION_CHOICE,     /* an enum: the words of `allowed`, in the order of its values */
-    OPTION_COUNT,      /* unsigned */
-    OPTION_SIZE,       /* size_t, bytes; SIZE_MAX for the word in `allowed`, if there is one */
-    OPTION_TIME,       /* unsigned, milliseconds */
-    OPTION_ADDRESS,    /* const char *; NULL for the word in `allowed`, if there is one */
-    OPTION_FILE,       /* const char *; NULL: not given */
-    OPTION_INSTRUMENTS /* const char *, a list as alloc/debug.h has it; NULL for the word `off` */
+    OPTION_SWITCH,      /* bool: on, off */
+    OPTION_CHOICE,      /* an enum: the words of `allowed`, in the order of its values */
+    OPTION_COUNT,       /* unsigned */
+    OPTION_SIZE,        /* size_t, bytes; SIZE_MAX for the word in `allowed`, if there is one */
+    OPTION_TIME,        /* unsigned, milliseconds */
+    OPTION_ADDRESS,     /* const char *; NULL for the word in `allowed`, if there is one */
+    OPTION_FILE,        /* const char *; NULL: not given */
+    OPTION_INSTRUMENTS, /* const char *, a list as alloc/debug.h has it; NULL for the word `off` */
+    OPTION_STORE,       /* const char *, a URI; NULL for the word `off` */
+    OPTION_INDEXES      /* const char *, a list of COLLECTION:POINTER; NULL for the word `off` */
 } option_kind;
 
 typedef struct option_row {
@@ -39,7 +41,7 @@ typedef struct option_row {
     const char *detail;   /* whole sentences for the manual page */
 } option_row;
 
-#define OPTION_ROWS 24
+#define OPTION_ROWS 29
 extern const option_row option_table[OPTION_ROWS];
 
 /* Flags that print something and end the program. */
@@ -66,13 +68,20 @@ option_verdict option_store(options *opts, const option_row *row, const char *te
 void option_clear(options *opts, const option_row *row);
 
 /* The member in words of the command line, in `buffer` or in `opts`; NULL: it has no value. */
-#define OPTION_WORDS_MAX 64
+#define OPTION_WORDS_MAX 512 /* a longer URI is shown without its end */
 const char *option_words(const options *opts, const option_row *row,
                          char buffer[static OPTION_WORDS_MAX]);
 
 /* What `row` allows, as the end of "it takes ...". Fills `ret_words`. */
 #define OPTION_ALLOWED_MAX 256
 void option_allowed(const option_row *row, char ret_words[static OPTION_ALLOWED_MAX]);
+
+/* ---- options_db.c ----------------------------------------------------------------------------- */
+
+bool option_is_store(const char *text);
+bool option_is_indexes(const char *text);
+/* The URI of a store with stars for passwords. Fills `ret_words`. */
+void option_mask(const char *uri, char ret_words[static OPTION_WORDS_MAX]);
 
 /* ---- options_help.c -------------------------------------------------------------------------- */
 

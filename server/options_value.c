@@ -52,14 +52,16 @@ static bool read_number(const char *text, const unit *units, uint64_t *ret_value
     return false;
 }
 
-static void write_number(uint64_t value, const unit *units, char ret_words[static OPTION_WORDS_MAX])
+#define NUMBER_MAX 24 /* 20 digits and a unit */
+
+static void write_number(uint64_t value, const unit *units, char ret_words[static NUMBER_MAX])
 {
     const unit *best = units;
     for (const unit *u = units; u->suffix != NULL; u++) {
         if (value % u->factor == 0)
             best = u;
     }
-    snprintf(ret_words, OPTION_WORDS_MAX, "%" PRIu64 "%s", value / best->factor,
+    snprintf(ret_words, NUMBER_MAX, "%" PRIu64 "%s", value / best->factor,
              value == 0 ? "" : best->suffix);
 }
 
@@ -110,7 +112,7 @@ static bool is_address(const char *text)
 
 void option_allowed(const option_row *row, char ret_words[static OPTION_ALLOWED_MAX])
 {
-    char low[OPTION_WORDS_MAX], high[OPTION_WORDS_MAX];
+    char low[NUMBER_MAX], high[NUMBER_MAX];
     const char *what = "a number", *units = "";
     switch (row->kind) {
     case OPTION_SWITCH:
@@ -146,6 +148,15 @@ void option_allowed(const option_row *row, char ret_words[static OPTION_ALLOWED_
         snprintf(ret_words + used - 1, OPTION_ALLOWED_MAX - used + 1, ", or %s", row->allowed);
         return;
     }
+    case OPTION_STORE:
+        snprintf(ret_words, OPTION_ALLOWED_MAX,
+                 "sqlite:PATH, postgresql://USER@HOST/DATABASE, or %s", row->allowed);
+        return;
+    case OPTION_INDEXES:
+        snprintf(ret_words, OPTION_ALLOWED_MAX,
+                 "COLLECTION:POINTER, such as people:/age, separated by commas, or %s",
+                 row->allowed);
+        return;
     case OPTION_SIZE:
         what = "a size";
         units = " (bytes, or with K, M or G)";
@@ -173,7 +184,8 @@ static void *member(options *opts, const option_row *row)
 static bool is_string(const option_row *row)
 {
     return row->kind == OPTION_ADDRESS || row->kind == OPTION_FILE ||
-           row->kind == OPTION_INSTRUMENTS;
+           row->kind == OPTION_INSTRUMENTS || row->kind == OPTION_STORE ||
+           row->kind == OPTION_INDEXES;
 }
 
 static void set_string(options *opts, const option_row *row, char *text)
@@ -214,14 +226,26 @@ static option_verdict store_word(options *opts, const option_row *row, const cha
     return OPTION_GOOD;
 }
 
+static bool is_good_string(option_kind kind, const char *text)
+{
+    switch (kind) {
+    case OPTION_ADDRESS:
+        return is_address(text);
+    case OPTION_INSTRUMENTS:
+        return text[0] != '\0' && mem_debug_valid(text);
+    case OPTION_STORE:
+        return option_is_store(text);
+    case OPTION_INDEXES:
+        return option_is_indexes(text);
+    default:
+        return text[0] != '\0';
+    }
+}
+
 static option_verdict store_string(options *opts, const option_row *row, const char *text)
 {
     bool none = row->allowed != NULL && strcmp(text, row->allowed) == 0;
-    bool good =
-        none || (row->kind == OPTION_ADDRESS       ? is_address(text)
-                 : row->kind == OPTION_INSTRUMENTS ? text[0] != '\0' && mem_debug_valid(text)
-                                                   : text[0] != '\0');
-    if (!good)
+    if (!none && !is_good_string(row->kind, text))
         return OPTION_NOT_ALLOWED;
     if (opts == NULL)
         return OPTION_GOOD;
@@ -269,8 +293,14 @@ const char *option_words(const options *opts, const option_row *row,
             return row->allowed;
         write_number(*(const size_t *)at, size_units, buffer);
         break;
+    case OPTION_STORE:
+        if (*(const char *const *)at == NULL)
+            return row->allowed;
+        option_mask(*(const char *const *)at, buffer);
+        break;
     case OPTION_ADDRESS:
     case OPTION_INSTRUMENTS:
+    case OPTION_INDEXES:
     case OPTION_FILE: {
         const char *string = *(const char *const *)at;
         return string != NULL ? string : row->allowed;

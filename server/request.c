@@ -63,7 +63,7 @@ slate_request *request_begin(connection *conn, struct MHD_Connection *mhd)
 static bool keeps_body(const slate_request *req)
 {
     return req->early == EARLY_NONE && req->budget.refused == MEM_GRANTED && req->route &&
-           req->route->is->consumes;
+           req->route->is->consumes[req->verb];
 }
 
 bool request_expect_body(slate_request *req, uint64_t length)
@@ -127,6 +127,31 @@ bool request_receive(slate_request *req, const char *data, size_t size)
     return req->drained <= 2 * (uint64_t)limit;
 }
 
+/* The header that says which media types a method takes: RFC 5789, section 2.2; the W3C's
+ * Accept-Post; and for others RFC 9110, section 12.5.1. */
+static const char *accept_header(slate_method verb)
+{
+    return verb == SLATE_PATCH ? "Accept-Patch" : verb == SLATE_POST ? "Accept-Post" : "Accept";
+}
+
+static void answer_media_type(slate_request *req)
+{
+    const char *consumes = req->route->is->consumes[req->verb];
+    slate_set_header(req, accept_header(req->verb), consumes);
+    slate_answer_problem(req, 415, "media-type", NULL,
+                         "The body is \"%.100s\"; accepted are: %s, in UTF-8.",
+                         req->media_type ? req->media_type : "of no stated type", consumes);
+}
+
+static void answer_options(slate_request *req)
+{
+    const route *r = req->route;
+    slate_set_header(req, "Allow", r ? r->allow : "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    if (r && r->is->on[SLATE_PATCH] && r->is->consumes[SLATE_PATCH])
+        slate_set_header(req, "Accept-Patch", r->is->consumes[SLATE_PATCH]);
+    slate_answer_empty(req, 204);
+}
+
 static void answer_early(slate_request *req)
 {
     const route *r = req->route;
@@ -143,15 +168,10 @@ static void answer_early(slate_request *req)
                              "%.40s is not possible here; allowed are %s.", req->method, r->allow);
         break;
     case EARLY_OPTIONS:
-        slate_set_header(req, "Allow", r ? r->allow : "GET, HEAD, POST, OPTIONS");
-        slate_answer_empty(req, 204);
+        answer_options(req);
         break;
     case EARLY_MEDIA_TYPE:
-        slate_set_header(req, req->verb == SLATE_PATCH ? "Accept-Patch" : "Accept-Post",
-                         r->is->consumes);
-        slate_answer_problem(
-            req, 415, "media-type", NULL, "The body is \"%.100s\"; accepted are: %s, in UTF-8.",
-            req->media_type ? req->media_type : "of no stated type", r->is->consumes);
+        answer_media_type(req);
         break;
     case EARLY_EXPECTATION:
         slate_answer_problem(req, 417, "expectation", NULL,

@@ -59,22 +59,28 @@ static bool compile(route *r, const slate_route *is, unsigned index)
     return true;
 }
 
-router *router_create(const slate_route *table)
+static bool add_routes(router *r, const slate_route *table)
 {
-    router *r = calloc(1, sizeof *r);
-    if (!r)
-        return NULL;
-    for (const slate_route *is = table; is->path; is++) {
+    for (const slate_route *is = table; is && is->path; is++) {
         if (r->count == ROUTES_MAX) {
             log_error("There are more than %d routes.", ROUTES_MAX);
-            free(r);
-            return NULL;
+            return false;
         }
-        if (!compile(&r->routes[r->count], is, r->count)) {
-            free(r);
-            return NULL;
-        }
+        if (!compile(&r->routes[r->count], is, r->count))
+            return false;
         r->count++;
+    }
+    return true;
+}
+
+router *router_create(const slate_module *const modules[])
+{
+    router *r = calloc(1, sizeof *r);
+    for (; r && *modules; modules++) {
+        if (!add_routes(r, (*modules)->routes)) {
+            free(r);
+            return NULL;
+        }
     }
     return r;
 }

@@ -1,4 +1,4 @@
-/* Router: a table of slate_routes, compiled once at start-up, then only read. */
+/* Router: the tables of slate_routes of all modules, compiled once at start-up, then only read. */
 #ifndef SLATE_ROUTER_H
 #define SLATE_ROUTER_H
 
@@ -9,7 +9,7 @@
 
 typedef struct route {
     const slate_route *is;
-    unsigned index;  /* in the table */
+    unsigned index;  /* in the router */
     size_t length;   /* of the path */
     unsigned params; /* 0: a plain path, matched as a whole */
     unsigned segments;
@@ -26,9 +26,9 @@ typedef struct router {
     route routes[ROUTES_MAX];
 } router;
 
-/* Compiles the table, ended by a NULL path. NULL: no memory, or a line says which route is wrong
- * and why. Free with free(). */
-router *router_create(const slate_route *table);
+/* Compiles the routes of the modules, which are ended by NULL. NULL: no memory, or a line says which
+ * route is wrong and why. Free with free(). */
+router *router_create(const slate_module *const modules[]);
 
 /* The route of a raw path. Decoded parameters are put into `ret_params` (in `ctx`), in order of
  * the path. NULL: none. */

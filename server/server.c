@@ -144,8 +144,9 @@ static void raise_file_limit(const options *opts)
                     (unsigned long long)files.rlim_cur);
 }
 
-static bool prepare(server *s, const slate_route *routes)
+static bool prepare(server *s)
 {
+    static const slate_module *const admin[] = {&admin_module, NULL};
     door_setup();
     if (s->opts.alloc == ALLOC_ARENA)
         json_bridge_install();
@@ -160,9 +161,8 @@ static bool prepare(server *s, const slate_route *routes)
             return false;
         mem_debug_set_default(s->mem_debug);
     }
-    s->public = (listener){.owner = s, .fd = -1, .routes = router_create(routes)};
-    s->admin =
-        (listener){.owner = s, .fd = -1, .routes = router_create(admin_routes), .admin = true};
+    s->public = (listener){.owner = s, .fd = -1, .routes = router_create(s->modules)};
+    s->admin = (listener){.owner = s, .fd = -1, .routes = router_create(admin), .admin = true};
     return s->depot && s->public.routes && s->admin.routes && http_make_ready(s);
 }
 
@@ -178,7 +178,7 @@ static bool start(server *s)
     const options *opts = &s->opts;
     /* Both addresses first, so that one in use is the only thing said. */
     return listener_open(&s->public, opts->listen) &&
-           (!opts->admin || listener_open(&s->admin, opts->admin)) &&
+           (!opts->admin || listener_open(&s->admin, opts->admin)) && modules_start(s) &&
            listener_start(&s->public, opts->threads) &&
            (!opts->admin || listener_start(&s->admin, 1));
 }
@@ -196,13 +196,14 @@ static int run(server *s, const sigset_t *set)
     }
     listener_stop(&s->public);
     listener_stop(&s->admin);
+    modules_stop(s);
     linger_turn(s, INT64_MAX); /* closes what is left */
     if (started)
         log_info("Stopped.");
     return started ? 0 : 1;
 }
 
-int slate_main(int argc, char **argv, const slate_route *routes)
+int slate_main(int argc, char **argv, const slate_module *const modules[])
 {
     static server s; /* one a process: jansson's hooks are global too */
     switch (options_parse(&s.opts, argc, argv)) {
@@ -213,6 +214,7 @@ int slate_main(int argc, char **argv, const slate_route *routes)
     case OPTIONS_EXIT_USAGE:
         return 2;
     }
+    s.modules = modules;
     log_set_level(s.opts.log_level);
     options_each(&s.opts, log_option, NULL);
     struct timespec now;
@@ -232,7 +234,7 @@ int slate_main(int argc, char **argv, const slate_route *routes)
     raise_file_limit(&s.opts);
     int status = 1;
     if (workers_init(&s)) {
-        if (prepare(&s, routes))
+        if (prepare(&s))
             status = run(&s, &set);
         else
             log_error("The server could not be set up: out of memory, or a route is wrong.");

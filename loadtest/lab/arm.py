@@ -20,7 +20,7 @@ class Arm:
     def command(self, build, scenario):
         flags = ["--listen", "127.0.0.1:0", "--threads", str(scenario.threads)]
         if self.is_slate:
-            flags += ["--admin", "127.0.0.1:0", *scenario.flags]
+            flags += ["--admin", "127.0.0.1:0", "--db", "off", *scenario.flags]
         return [os.path.join(build, self.program), *flags, *self.flags]
 
     def environment(self):

@@ -55,7 +55,8 @@ class Server:
         self.connections = []
         self.stdout = tempfile.TemporaryFile()
         self.stderr = tempfile.TemporaryFile()
-        arguments = ["--listen", "127.0.0.1:0", "--admin", admin, "--alloc", alloc, *flags]
+        arguments = ["--listen", "127.0.0.1:0", "--admin", admin, "--alloc", alloc, "--db", "off",
+                     *flags]
         self.process = subprocess.Popen(
             [*PREFIX, binary, *arguments], stdin=subprocess.DEVNULL,
             stdout=self.stdout if stdout is None else stdout,

@@ -197,6 +197,23 @@ static const sample samples[] = {
     {"body-timeout", "60s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"idle-timeout", "15s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"drain-timeout", "30s", "0", "3600s", {BAD_TIMES}, "from 0 to 3600s"},
+    {"db",
+     "sqlite:slate.db",
+     "off",
+     "postgresql://slate@db.example/slate?connect_timeout=3",
+     {"", "x", "on", "sqlite", "sqlite:", "slate.db", "mysql://localhost/x", "postgresql:/x",
+      "Sqlite:x", " off"},
+     "sqlite:PATH, postgresql://"},
+    {"db-timeout", "5s", "10ms", "3600s", {BAD_TIMES, "9ms", "0"}, "from 10ms to 3600s"},
+    {"db-threads", "0", "1", "256", {BAD_COUNTS, "257"}, "from 0 to 256"},
+    {"db-indexes",
+     "off",
+     "people:/age",
+     "people:/age,people:/address/city,a-b_c.1:/~0x y",
+     {"", "people", "people:", "people:age", ":/age", "people:/age,", ",people:/age",
+      "pe/ople:/age", "people:/a,,people:/b"},
+     "COLLECTION:POINTER"},
+    {"require-precondition", "off", "on", "off", {"", "yes"}, "on or off"},
     {"access-log", "off", "json", "clf", {"", "on", "json|clf", "off|json"}, "off, json or clf"},
     {"log-level", "info", "error", "debug", {"", "warn", "3"}, "error, warning, info or debug"},
 };
@@ -307,6 +324,36 @@ static void a_bad_value_is_refused_wherever_it_stands(void **state)
         }
         REFUSED(PARSE(flag), flag, "needs a value", s->allowed);
     }
+}
+
+/* ---- Passwords ------------------------------------------------------------------------------- */
+
+static void a_password_is_never_shown(void **state)
+{
+    (void)state;
+    static const char *const uris[][2] = {
+        {"postgresql://me:secret@host/db", "postgresql://me:***@host/db"},
+        {"postgres://me:secret@host:5432/db?a=b", "postgres://me:***@host:5432/db?a=b"},
+        {"postgresql://me:se:c@ret@host", "postgresql://me:***@host"},
+        {"postgresql://me:sec/ret?@host/x", "postgresql://me:***@host/x"},
+        {"postgresql://:secret@/db", "postgresql://:***@/db"},
+        {"postgresql://host/db?password=secret", "postgresql://host/db?password=***"},
+        {"postgresql://host/db?user=me&sslPassword=secret&a=b",
+         "postgresql://host/db?user=me&sslPassword=***&a=b"},
+        {"postgresql://host/db?p%61ssword=secret", "postgresql://host/db?p%61ssword=***"},
+        {"postgresql://me:secret@host/db?password=secret",
+         "postgresql://me:***@host/db?password=***"},
+        {"postgresql://me@host:5432/db", "postgresql://me@host:5432/db"},
+        {"sqlite:a?password=b", "sqlite:a?password=b"},
+    };
+    for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
+        assert_string_equal(PARSE("--db", uris[i][0])->opts.db,
+                            uris[i][0]); /* the store needs it */
+        options_free(&last.opts);
+        assert_value(PARSE("--db", uris[i][0]), "db", uris[i][1]);
+    }
+    REFUSED(PARSE("--db", "postgresq://me:secret@host/db"), "postgresq://me:***@host/db");
+    assert_null(strstr(last.err, "secret"));
 }
 
 /* ---- Flags ----------------------------------------------------------------------------------- */
@@ -603,6 +650,7 @@ int main(void)
         cmocka_unit_test(a_flag_sets_every_option),
         cmocka_unit_test(each_source_is_stronger_than_the_one_below),
         cmocka_unit_test(a_bad_value_is_refused_wherever_it_stands),
+        cmocka_unit_test(a_password_is_never_shown),
         cmocka_unit_test(a_bad_allocator_is_named_with_what_is_allowed),
         cmocka_unit_test(an_unknown_flag_is_named_with_the_nearest),
         cmocka_unit_test(a_positional_argument_is_refused),

@@ -24,6 +24,12 @@ static const slate_route table[] = {
     {0},
 };
 
+static router *create(const slate_route *routes)
+{
+    const slate_module first = {.name = "first"}, second = {.name = "second", .routes = routes};
+    return router_create((const slate_module *const[]){&first, &second, NULL});
+}
+
 struct fixture {
     router *routes;
     mem_context heap;
@@ -32,7 +38,7 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f;
-    f.routes = router_create(table);
+    f.routes = create(table);
     mem_heap_init(&f.heap, NULL, "test");
     *state = &f;
     return f.routes ? 0 : -1;
@@ -105,9 +111,9 @@ static void wrong_tables_are_refused(void **state)
     const slate_route deep[] = {{.path = "/1/2/3/4/5/6/7/8/9"}, {0}};
     const slate_route greedy[] = {{.path = "/{a}/{b}/{c}/{d}/{e}"}, {0}};
     log_set_level(LOG_ERROR);
-    assert_null(router_create(relative));
-    assert_null(router_create(deep));
-    assert_null(router_create(greedy));
+    assert_null(create(relative));
+    assert_null(create(deep));
+    assert_null(create(greedy));
 }
 
 static void escapes_are_decoded_strictly(void **state)
