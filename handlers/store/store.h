@@ -172,12 +172,17 @@ typedef struct store_op {
 
 /* A new operation, all zero but `kind`, with one reference: the caller's. NULL: no memory. */
 store_op *store_op_create(store_kind kind);
+/* Gives up the caller's reference, in any state: before it was submitted, when it is done, or in
+ * between, because the request has ended (then the executor's own reference keeps it). NULL passes. */
+void store_op_release(store_op *op);
 /* Copies into its memory. `at` NULL in the result: no memory (and `size` not 0). */
 store_text store_op_copy(store_op *op, const void *bytes, size_t size);
 /* Hands it to the store and sleeps: return its result from the handler. `then` runs like a handler on
  * the same thread when the operation is done, with `op` as its argument; or, if that takes longer
  * than the store's time limit, with `op` cancelled and its status BUSY (it had not begun) or UNKNOWN
- * (it had). The caller's reference ends with the request, which may end without `then`. */
+ * (it had). The request may end without `then`: the caller's reference is best released by a
+ * mem_on_reset callback of the request context. `then` NULL: in a producer (slate_answer_stream),
+ * which returns SLATE_STREAM_WAITING if this returns SLATE_SUSPENDED and is asked again after it. */
 slate_result store_submit(store *s, store_op *op, slate_request *req, slate_continuation *then);
 
 /* ---- For the program --------------------------------------------------------------------------- */
