@@ -159,12 +159,14 @@ typedef struct store_op {
         bytes; /* GET: the document. LIST: {"id":…,"revision":…,"document":…} each. COLLECTIONS:
                          a JSON array of {"name":…,"documents":…,"bytes":…} */
 
-    mem_context memory; /* a heap: of whoever owns the operation now */
+    mem_context *memory; /* a heap, of whoever owns the operation now; it lives in there too */
+    void *user;          /* the handler's own */
 
     /* ---- The executor's own (store.c) */
-    int64_t deadline_ms;   /* monotonic */
+    int64_t deadline_ms;   /* monotonic; a backend that keeps it answers in time; 0: none */
     int state, references; /* atomic */
     slate_wait *wait;
+    slate_continuation *then;
     struct store_op *next;
 } store_op;
 
@@ -182,7 +184,8 @@ store_text store_op_copy(store_op *op, const void *bytes, size_t size);
  * than the store's time limit, with `op` cancelled and its status BUSY (it had not begun) or UNKNOWN
  * (it had). The request may end without `then`: the caller's reference is best released by a
  * mem_on_reset callback of the request context. `then` NULL: in a producer (slate_answer_stream),
- * which returns SLATE_STREAM_WAITING if this returns SLATE_SUSPENDED and is asked again after it. */
+ * which returns SLATE_STREAM_WAITING if this returns SLATE_SUSPENDED and is asked again after it;
+ * if that was SLATE_TIMED_OUT, `op` may only be released. */
 slate_result store_submit(store *s, store_op *op, slate_request *req, slate_continuation *then);
 
 /* ---- For the program --------------------------------------------------------------------------- */
@@ -224,6 +227,8 @@ typedef struct store_backend {
     /* Writes a batch in one transaction, which is durable on return. Each operation succeeds or fails
      * by itself (an INSERT all or none); if the transaction as a whole fails, all say so. */
     void (*write)(void *session, store_op *const ops[], size_t count);
+    /* After a batch's answers are out: what need not be waited for. NULL: nothing. */
+    void (*tidy)(void *session);
     /* false: the session is of no more use. */
     bool (*session_alive)(void *session);
     void (*figures)(void *database, slate_emit_figure *emit, void *arg);
