@@ -64,10 +64,14 @@ typedef struct store_condition {
 } store_condition;
 
 /* A JSON scalar, or that there is none. Also the order of kinds when rows are sorted: missing and
- * null first, then false, true, numbers by value, strings by code point, arrays and objects last. */
+ * null first, then false, true, numbers by value, strings by code point, arrays and objects last, by
+ * their text. Sorting regards the first STORE_SORT_MAX characters of a string or text, so that rows
+ * of an index and cursors are bounded; filters regard all. */
+#define STORE_SORT_MAX 256
 typedef struct store_scalar {
     enum { STORE_NULL, STORE_FALSE, STORE_TRUE, STORE_NUMBER, STORE_STRING, STORE_COMPOSITE } is;
-    store_text text; /* number: its literal as in JSON; string: its bytes, decoded; else empty */
+    store_text text; /* number: its literal as in JSON; string: its bytes, decoded; composite (in
+                        `last` and `after` only): its text; else empty */
 } store_scalar;
 
 /* A place in a document: the reference tokens of a JSON pointer, decoded. A token of digits means an
@@ -117,8 +121,7 @@ typedef struct store_query {
     store_path select[STORE_SELECT_MAX]; /* none: whole documents; else "document" is an object of
                                             these values by their last token, null where missing */
     size_t select_count;
-    bool has_after; /* begin after the row of these values of `orders` and this id; composites: by
-                       their text */
+    bool has_after; /* begin after the row of these values of `orders` and this id, as in `last` */
     store_scalar after[STORE_ORDERS_MAX];
     store_text after_id;
     size_t limit;      /* rows at the most */
@@ -145,15 +148,16 @@ typedef struct store_op {
     /* ---- Answered: filled in by the store thread, in `memory` */
     store_status status;
     char detail[200];  /* a sentence for people, if not OK */
-    uint64_t revision; /* GET, PUT, DELETE: the document's; INSERT: the first one's, the others'
-                            follow by ones in their order. Grows with every write, never given twice */
+    uint64_t revision; /* GET, PUT, DELETE (the one removed): the document's; INSERT: of all of its
+                            documents. Grows with every write, never given to another one */
     int64_t modified;  /* GET: seconds since 1970 */
     bool created;      /* PUT: there was none before */
     uint64_t affected; /* CLEAR: documents removed; LIST with count_all: that count */
     size_t index;      /* EXISTS */
     size_t rows;       /* LIST: rows in `bytes` */
     bool more;         /* LIST: there are rows after these */
-    store_scalar last[STORE_ORDERS_MAX]; /* LIST: of the last row, to go on after it */
+    store_scalar last[STORE_ORDERS_MAX]; /* LIST: of the last row, to go on after it: strings and
+                                            texts cut at STORE_SORT_MAX */
     store_text last_id;
     store_text
         bytes; /* GET: the document. LIST: {"id":…,"revision":…,"document":…} each. COLLECTIONS:
