@@ -193,6 +193,12 @@ void mem_free(mem_context *ctx, void *p, size_t size)
         ctx->kind->free(ctx, p, size ? size : 1);
 }
 
+mem_context *mem_child_create(mem_context *parent, const char *name)
+{
+    return parent->source ? mem_arena_create(parent, name, parent->source)
+                          : mem_heap_create(parent, name);
+}
+
 void *mem_alloc_array(mem_context *ctx, size_t count, size_t size)
 {
     size_t bytes;

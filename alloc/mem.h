@@ -134,6 +134,8 @@ void mem_heap_init(mem_context *ctx, mem_context *parent, const char *name);
  * resets. NULL: no memory. End it with mem_delete. */
 mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks *source);
 mem_context *mem_heap_create(mem_context *parent, const char *name);
+/* The same, of the kind of its parent: for what is to be given back in the middle of its work. */
+mem_context *mem_child_create(mem_context *parent, const char *name);
 
 /* Runs the callbacks, deletes the children, gives back every allocation. An empty context is left
  * alone at no cost. */

@@ -75,16 +75,19 @@ static json_t *answer_unreadable(slate_request *req, const json_read_problem *pr
     return NULL;
 }
 
-json_t *slate_body_json(slate_request *req)
+json_t *slate_read_json(slate_request *req, const char *text, size_t size)
 {
     json_read_problem problem;
-    json_t *tree = json_read(req->body ? req->body : "", req->body_size,
-                             request_server(req)->opts.json_depth, &problem);
+    json_t *tree = json_read(text, size, request_server(req)->opts.json_depth, &problem);
+    return tree ? slate_own(req, tree) : answer_unreadable(req, &problem);
+}
+
+json_t *slate_body_json(slate_request *req)
+{
+    json_t *tree = slate_read_json(req, req->body ? req->body : "", req->body_size);
     /* The tree has its own copies: from here on the text would only be held for nothing. */
     request_drop_body(req);
-    if (!tree)
-        return answer_unreadable(req, &problem);
-    return slate_own(req, tree);
+    return tree;
 }
 
 json_t *slate_own(slate_request *req, json_t *tree)

@@ -263,6 +263,18 @@ static void reset_deletes_the_children(void **state)
     assert_string_equal(order, "pbad");
 }
 
+static void a_child_of_its_parents_kind_is_given_back_alone(void **state)
+{
+    struct fixture *f = *state;
+    mem_context *child = mem_child_create(f->ctx, "child");
+    assert_non_null(child);
+    assert_string_equal(mem_get_stats(child).kind, mem_get_stats(f->ctx).kind);
+    assert_non_null(mem_alloc(child, 100));
+    size_t with_child = mem_total_held(f->ctx);
+    mem_delete(child);
+    assert_true(mem_total_held(f->ctx) < with_child);
+}
+
 static void deleted_child_leaves_its_siblings(void **state)
 {
     struct fixture *f = *state;
@@ -504,6 +516,7 @@ int main(void)
         BOTH(callback_may_register_another),
         BOTH(callback_still_sees_the_memory),
         BOTH(reset_deletes_the_children),
+        BOTH(a_child_of_its_parents_kind_is_given_back_alone),
         BOTH(deleted_child_leaves_its_siblings),
         BOTH(embedded_child_is_emptied_and_let_go),
         BOTH(embedded_child_may_live_in_its_parent),
