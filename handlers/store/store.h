@@ -167,8 +167,10 @@ typedef struct store_op {
     void *user;          /* the handler's own */
 
     /* ---- The executor's own (store.c) */
-    int64_t deadline_ms;   /* monotonic; a backend that keeps it answers in time; 0: none */
-    int state, references; /* atomic */
+    int64_t deadline_ms; /* monotonic; a backend that keeps it answers in time; 0: none */
+    int state;           /* atomic, changes under the queue's lock */
+    int references;      /* atomic */
+    struct store_queue *queue;
     slate_wait *wait;
     slate_continuation *then;
     struct store_op *next;
