@@ -45,6 +45,11 @@ const char *slate_query(slate_request *req, const char *name)
     return http_query(req, name);
 }
 
+bool slate_each_query(slate_request *req, slate_query_visitor *visit, void *arg)
+{
+    return http_each_query(req, visit, arg);
+}
+
 const char *slate_header(slate_request *req, const char *name)
 {
     return http_header(req, name);
@@ -132,6 +137,16 @@ slate_result slate_answer_bytes(slate_request *req, int status, const char *medi
     req->answer_type = media_type;
     req->answer_bytes = bytes;
     req->answer_size = size;
+    req->produce = NULL;
+    return SLATE_ANSWERED;
+}
+
+slate_result slate_answer_stream(slate_request *req, int status, const char *media_type,
+                                 slate_producer *produce, void *arg)
+{
+    slate_answer_bytes(req, status, media_type, NULL, 0);
+    req->produce = produce;
+    req->produce_arg = arg;
     return SLATE_ANSWERED;
 }
 

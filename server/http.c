@@ -1,5 +1,6 @@
 /* Translation between libmicrohttpd and requests: its callbacks, the framing checks that version
- * 0.9.75 lacks (RFC 9112), headers and answers. With listener.c the only place that knows MHD_.
+ * 0.9.75 lacks (RFC 9112), headers and answers. With stream.c and listener.c the only place that
+ * knows MHD_.
  *
  * Two rules of the library rule this file. An answer queued at the first callback closes the
  * connection, so only broken framing is answered there; anything else waits for the last call. And
@@ -238,31 +239,63 @@ static early_answer decide_early(slate_request *req, const header_scan *scan, ui
     return EARLY_NONE;
 }
 
-typedef struct query_search {
+/* Of a query. The library takes each '+' for a space, as HTML's forms mean it; a URI does not (RFC
+ * 3986), and has no spaces. NULL: refused. */
+static const char *decode_query(slate_request *req, const char *text)
+{
+    if (!strpbrk(text, "% "))
+        return text;
+    size_t size = strlen(text);
+    char *copy = mem_copy_string(&req->request, text, size);
+    if (!copy)
+        return NULL;
+    for (char *at = copy; (at = strchr(at, ' '));)
+        *at = '+';
+    return percent_decode(&req->request, copy, size, NULL);
+}
+
+typedef struct query_walk {
     slate_request *req;
+    slate_query_visitor *visit;
+    void *arg;
+    bool ended;
+} query_walk;
+
+static enum MHD_Result visit_query(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    (void)kind;
+    query_walk *walk = arg;
+    const char *decoded = decode_query(walk->req, name);
+    const char *worth = decode_query(walk->req, value ? value : "");
+    walk->ended = !decoded || !worth || !walk->visit(walk->arg, decoded, worth);
+    return walk->ended ? MHD_NO : MHD_YES;
+}
+
+bool http_each_query(slate_request *req, slate_query_visitor *visit, void *arg)
+{
+    query_walk walk = {.req = req, .visit = visit, .arg = arg};
+    MHD_get_connection_values(req->mhd, MHD_GET_ARGUMENT_KIND, visit_query, &walk);
+    return !walk.ended;
+}
+
+typedef struct query_search {
     const char *name, *value;
 } query_search;
 
-static enum MHD_Result find_query(void *arg, enum MHD_ValueKind kind, const char *name,
-                                  const char *value)
+static bool find_query(void *arg, const char *name, const char *value)
 {
-    (void)kind;
     query_search *search = arg;
-    mem_context *ctx = &search->req->request;
-    const char *decoded = name;
-    if (strchr(name, '%') && !(decoded = percent_decode(ctx, name, strlen(name), NULL)))
-        return MHD_YES;
-    if (strcmp(decoded, search->name) != 0)
-        return MHD_YES;
-    search->value = value && strchr(value, '%') ? percent_decode(ctx, value, strlen(value), NULL)
-                                                : (value ? value : "");
-    return MHD_NO;
+    if (strcmp(name, search->name) != 0)
+        return true;
+    search->value = value;
+    return false;
 }
 
 const char *http_query(slate_request *req, const char *name)
 {
-    query_search search = {.req = req, .name = name};
-    MHD_get_connection_values(req->mhd, MHD_GET_ARGUMENT_KIND, find_query, &search);
+    query_search search = {.name = name};
+    http_each_query(req, find_query, &search);
     return search.value;
 }
 
@@ -369,7 +402,8 @@ static enum MHD_Result queue_answer(slate_request *req)
     }
     if (!req->answered)
         return queue_ready(req, READY_MADE_FAILED);
-    struct MHD_Response *response = make_response(req->answer_bytes, req->answer_size);
+    struct MHD_Response *response =
+        req->produce ? stream_response(req) : make_response(req->answer_bytes, req->answer_size);
     if (!response)
         return queue_ready(req, READY_MADE_OVERLOADED);
     enum MHD_Result queued = MHD_NO;
@@ -479,9 +513,26 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
     connection_set_deadline(req->conn, req->begun_ns / 1000000,
                             2 * request_server(req)->opts.body_timeout);
     /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
-    if (!req->answered)
-        request_run(req);
+    bool answered = !req->wait && (req->answered || request_run(req));
+    while (!answered) {
+        awakening next;
+        if (wait_sleep(req))
+            return MHD_YES; /* called again when it is over */
+        if (!wait_over(req, &next))
+            return MHD_NO;
+        answered = request_go_on(req, &next);
+    }
     return queue_answer(req);
+}
+
+void http_suspend(slate_request *req)
+{
+    MHD_suspend_connection(req->mhd);
+}
+
+void http_resume(slate_request *req)
+{
+    MHD_resume_connection(req->mhd);
 }
 
 enum MHD_Result http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,

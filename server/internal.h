@@ -94,6 +94,7 @@ struct server {
     mem_debug *mem_debug;       /* NULL: no instruments */
     mem_total in_flight_memory; /* what all requests together hold */
     bool draining;              /* atomic: set once by the main thread */
+    bool waits_refused;         /* atomic: the same */
     int64_t started_ms;         /* wall clock */
     struct {
         void *response; /* struct MHD_Response */
@@ -134,6 +135,12 @@ struct worker {
     pthread_mutex_t lock; /* guards open_connections: the reaper reads it */
     connection *open_connections;
 
+    struct {
+        pthread_mutex_t lock; /* guards the list, and the state of waits (wait.c) */
+        slate_wait *first;    /* those asleep */
+        unsigned asleep;      /* their number; read without the lock, too */
+    } waits;
+
     counter accepted, closed; /* connections */
     counter begun, completed; /* requests: begun - completed are in flight */
     counter aborted, refused; /* requests without an answer; requests refused for memory */
@@ -142,6 +149,12 @@ struct worker {
     size_t route_count;
     worker *next;
 };
+
+/* Requests whose connections are suspended. From any thread. */
+static inline unsigned worker_asleep(const worker *w)
+{
+    return __atomic_load_n(&w->waits.asleep, __ATOMIC_RELAXED);
+}
 
 /* The calling thread's worker, made at its first callback and ended with the thread. NULL: no memory. */
 worker *worker_current(listener *on);
@@ -238,12 +251,16 @@ struct slate_request {
     uint64_t drained; /* bytes received and thrown away */
     uint64_t received;
     owned_tree *trees;
+    slate_wait *wait; /* begun and not yet over */
 
     bool answered;
     int status;
     const char *answer_type;
     const void *answer_bytes;
-    size_t answer_size;
+    size_t answer_size;      /* of a stream: what has been sent */
+    slate_producer *produce; /* of a stream */
+    void *produce_arg;
+    bool stream_ended; /* the producer has nothing more */
     answer_header *headers, **last_header;
     json_writer writer;
 };
@@ -259,9 +276,21 @@ bool request_expect_body(slate_request *req, uint64_t length);
 bool request_receive(slate_request *req, const char *data, size_t size);
 /* Gives the body back before the request ends. */
 void request_drop_body(slate_request *req);
-/* Runs the handler (or the early answer): afterwards the answer stands in the request context and
- * the scratch context is empty. */
-void request_run(slate_request *req);
+/* What follows a wait. */
+typedef struct awakening {
+    slate_continuation *then;
+    void *arg;
+    slate_wake_reason why;
+} awakening;
+
+/* Runs the handler (or the early answer). The scratch context is empty afterwards, and the answer
+ * stands in the request context. false: it waits, for wait_sleep to see. */
+bool request_run(slate_request *req);
+/* The same with what follows a wait. */
+bool request_go_on(slate_request *req, const awakening *next);
+/* Runs the producer of a stream. */
+slate_stream_state request_produce(slate_request *req, char *into, size_t room, size_t *ret_size,
+                                   slate_wake_reason why);
 /* `sent`: the answer was sent whole. Counts, logs, and gives everything back. */
 void request_end(slate_request *req, bool sent, int64_t now_ns);
 /* The request's id, made if the client gave none. */
@@ -269,11 +298,28 @@ const char *request_id(slate_request *req);
 /* What all requests in flight hold, in bytes. */
 size_t requests_live_bytes(server *s);
 
-/* ---- Translation to libmicrohttpd (http.c, listener.c) ------------------------------------------- */
+/* ---- Waits (wait.c) ------------------------------------------------------------------------------- */
+
+/* Suspends the connection of a request that has begun a wait. false: the wait is over already. */
+bool wait_sleep(slate_request *req);
+/* Takes the wait, which is over, off the request. false: give up on the connection. */
+bool wait_over(slate_request *req, awakening *ret_next);
+/* Of a request that ends; it need not wait. */
+void wait_abandon(slate_request *req);
+/* Ends waits that have taken too long. From the housekeeper. */
+void waits_expire(server *s, int64_t now_ms);
+/* Gives up on all that wait, and lets none begin. Before the event loops are stopped. */
+void waits_refuse(server *s);
+
+/* ---- Translation to libmicrohttpd (http.c, stream.c, listener.c) ------------------------------------------- */
 
 const char *microhttpd_version(void);
 const char *http_header(slate_request *req, const char *name);
 const char *http_query(slate_request *req, const char *name);
+bool http_each_query(slate_request *req, slate_query_visitor *visit, void *arg);
+/* The one on the request's thread, from a callback; the other on any while it is suspended. */
+void http_suspend(slate_request *req);
+void http_resume(slate_request *req);
 /* Sends ready-made answers' bodies; built once. false: no memory. */
 bool http_make_ready(server *s);
 void http_free_ready(server *s);
@@ -345,6 +391,7 @@ server *request_server(const slate_request *req);
 /* Sums over workers. Take no lock that a worker holds for long. */
 typedef struct totals {
     uint64_t accepted, closed, begun, completed, aborted, refused, log_lines_lost;
+    uint64_t asleep;
 } totals;
 totals server_totals(server *s, bool admin);
 

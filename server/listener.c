@@ -75,7 +75,7 @@ static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
     unsigned all = l->admin ? ADMIN_CONNECTIONS : opts->max_connections;
     unsigned connections = all / threads + (l->loop_count < all % threads);
     return MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         http_on_request, l, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL, MHD_OPTION_LISTEN_SOCKET,
         fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, silence,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, opts->connection_memory, MHD_OPTION_NOTIFY_COMPLETED,

@@ -121,6 +121,7 @@ static void write_worker(json_writer *w, const worker *of)
         json_write_literal(w, "public");
     uint64_t completed = counter_get(&of->completed), closed = counter_get(&of->closed);
     member(w, "requests_in_flight", counter_get(&of->begun) - completed);
+    member(w, "requests_suspended", worker_asleep(of));
     member(w, "requests", completed);
     member(w, "connections", counter_get(&of->accepted) - closed);
     member(w, "refused", counter_get(&of->refused));

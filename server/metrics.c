@@ -291,6 +291,8 @@ slate_result metrics_handler(slate_request *req)
     totals t = server_totals(s, false);
     one(&p, "slate_requests_in_flight", "gauge", "Requests begun and not yet ended.",
         t.begun - t.completed);
+    one(&p, "slate_requests_suspended", "gauge", "Those of them that wait for something.",
+        t.asleep);
     one(&p, "slate_requests_aborted_total", "counter", "Requests whose answer was not sent whole.",
         t.aborted);
     one(&p, "slate_requests_refused_total", "counter", "Requests refused for want of memory.",

@@ -1,6 +1,6 @@
 /* The life of a request: two contexts, one budget, one answer.
  *
- *   begin > expect_body > receive... > run > (the answer is sent) > end
+ *   begin > expect_body > receive... > run > (wait > go_on)... > (the answer is sent) > end
  *
  * The request context holds body and answer until the answer has been sent; the scratch context
  * holds the tree and is reset before the first byte goes out, so that a slow reader pins only its
@@ -194,8 +194,9 @@ static void release_trees(slate_request *req)
     assert(json_bridge_outstanding() == 0 && "a handler made a tree and did not slate_own it");
 }
 
-/* One handler runs at a time on a worker, so all of them begin in the same block. */
-static void open_scratch(slate_request *req)
+/* One handler runs at a time on a worker, so all of them begin in the same block. Returns what was
+ * current before. */
+static mem_context *open_scratch(slate_request *req)
 {
     worker *w = req->worker;
     if (w->scratch_block)
@@ -204,26 +205,61 @@ static void open_scratch(slate_request *req)
                        w->scratch_block->size - MEM_BLOCK_HEADER);
     else
         mem_heap_init(&req->scratch, &req->request, "scratch");
+    return mem_switch(&req->scratch);
 }
 
-void request_run(slate_request *req)
+static void close_scratch(slate_request *req, mem_context *before)
 {
-    open_scratch(req);
-    mem_context *before = mem_switch(&req->scratch);
-    if (req->budget.refused == MEM_GRANTED) {
-        if (req->early != EARLY_NONE)
-            answer_early(req);
-        else
-            req->route->is->on[req->verb](req);
-    }
-    if (!req->answered && req->budget.refused == MEM_GRANTED)
-        slate_answer_problem(req, 500, "no-answer", NULL, "The handler gave no answer.");
     release_trees(req);
     mem_switch(before);
     mem_delete(&req->scratch);
     if (req->worker->scratch_block)
         mem_block_rest(req->worker->scratch_block);
+}
+
+/* After a handler or a continuation. false: the request waits. */
+static bool settle(slate_request *req, slate_result result, mem_context *before)
+{
+    bool granted = req->budget.refused == MEM_GRANTED;
+    if (result == SLATE_SUSPENDED && req->wait && granted) {
+        close_scratch(req, before);
+        return false;
+    }
+    if (!req->answered && granted)
+        slate_answer_problem(req, 500, "no-answer", NULL, "The handler gave no answer.");
+    close_scratch(req, before);
+    wait_abandon(req);
     request_drop_body(req);
+    return true;
+}
+
+bool request_run(slate_request *req)
+{
+    mem_context *before = open_scratch(req);
+    slate_result result = SLATE_ANSWERED;
+    if (req->budget.refused == MEM_GRANTED) {
+        if (req->early != EARLY_NONE)
+            answer_early(req);
+        else
+            result = req->route->is->on[req->verb](req);
+    }
+    return settle(req, result, before);
+}
+
+bool request_go_on(slate_request *req, const awakening *next)
+{
+    mem_context *before = open_scratch(req);
+    return settle(req, next->then(req, next->arg, next->why), before);
+}
+
+slate_stream_state request_produce(slate_request *req, char *into, size_t room, size_t *ret_size,
+                                   slate_wake_reason why)
+{
+    *ret_size = 0;
+    mem_context *before = open_scratch(req);
+    slate_stream_state state = req->produce(req, req->produce_arg, into, room, ret_size, why);
+    close_scratch(req, before);
+    return state;
 }
 
 void request_end(slate_request *req, bool sent, int64_t now_ns)
@@ -239,6 +275,7 @@ void request_end(slate_request *req, bool sent, int64_t now_ns)
         access_log(req, now_ns, sent);
     if (!sent)
         counter_add(&w->aborted, 1);
+    wait_abandon(req);
     req->conn->request = NULL;
     mem_delete(&req->request);
     if (w->requests)

@@ -24,6 +24,7 @@ typedef struct housekeeper {
     bool spent;  /* something has run since the last trim */
 } housekeeper;
 
+#define EXPIRE_EVERY_MS 100 /* waits */
 #define REAP_EVERY_MS 250
 #define SOON_MS 10 /* while sockets linger, or the server drains */
 
@@ -32,6 +33,7 @@ static int64_t keep_house(server *s, housekeeper *keeper)
 {
     int64_t now = clock_ms();
     int64_t wait = linger_turn(s, now) ? SOON_MS : keeper->tick_ms;
+    waits_expire(s, now);
     if (now >= keeper->next_reap_ms) {
         keeper->next_reap_ms = now + REAP_EVERY_MS;
         connections_reap(s, now);
@@ -66,7 +68,8 @@ static int wait_signal(const sigset_t *set, int64_t wait_ms)
 
 static void serve(server *s, const sigset_t *set)
 {
-    housekeeper keeper = {.tick_ms = s->opts.decay < REAP_EVERY_MS ? s->opts.decay : REAP_EVERY_MS};
+    housekeeper keeper = {.tick_ms =
+                              s->opts.decay < EXPIRE_EVERY_MS ? s->opts.decay : EXPIRE_EVERY_MS};
     for (int64_t wait = 0;; wait = keep_house(s, &keeper)) {
         int sig = wait_signal(set, wait);
         if (sig == SIGTERM || sig == SIGINT)
@@ -194,6 +197,7 @@ static int run(server *s, const sigset_t *set)
         notify_send("STOPPING=1");
         drain(s, set);
     }
+    waits_refuse(s);
     listener_stop(&s->public);
     listener_stop(&s->admin);
     modules_stop(s);

@@ -61,8 +61,9 @@ const char *slate_path(const slate_request *req);
 const char *slate_param(const slate_request *req, const char *name);
 /* The first query parameter of that name, decoded; "" for a bare name; NULL: absent. */
 const char *slate_query(slate_request *req, const char *name);
-/* Calls `visit` for each query parameter in their order, decoded; false from it ends the walk. The
- * strings are in the request context. false: it was ended, or memory was refused. */
+/* Calls `visit` for each query parameter in their order, decoded ("" for a bare name's value; a '+' is
+ * a '+'); false from it ends the walk. The strings live as long as the request. false: it was ended,
+ * or memory was refused. */
 typedef bool slate_query_visitor(void *arg, const char *name, const char *value);
 bool slate_each_query(slate_request *req, slate_query_visitor *visit, void *arg);
 /* A request header, or NULL. Valid until the answer has been sent. */

@@ -41,6 +41,7 @@ static void worker_free(worker *w)
         return;
     release_memory(w);
     free(w->by_route);
+    pthread_mutex_destroy(&w->waits.lock);
     pthread_mutex_destroy(&w->lock);
     door_destroy(&w->door);
     free(w);
@@ -53,6 +54,7 @@ static worker *worker_create(listener *on)
     if (!w)
         return NULL;
     pthread_mutex_init(&w->lock, NULL); /* default attributes: cannot fail */
+    pthread_mutex_init(&w->waits.lock, NULL);
     door_init(&w->door);
     w->owner = s;
     w->admin = on->admin;
@@ -154,6 +156,7 @@ totals server_totals(server *s, bool admin)
         sum.aborted += counter_get(&w->aborted);
         sum.refused += counter_get(&w->refused);
         sum.log_lines_lost += counter_get(&w->log_lines_lost);
+        sum.asleep += worker_asleep(w);
     }
     pthread_mutex_unlock(&s->lock);
     return sum;
