@@ -1,4 +1,4 @@
-/* Preconditions: reading and checking them. Pure; on a worker's thread. */
+/* Preconditions: reading and checking them; on a worker's thread. */
 #include "db_condition.h"
 
 #include <string.h>
@@ -94,6 +94,14 @@ bool db_conditions_read(mem_context *ctx, const char *match, const char *none_ma
     c.has_unmodified = unmodified && !match && date_read(unmodified, &c.unmodified_since);
     *ret_conditions = c;
     return true;
+}
+
+bool db_conditions_of(slate_request *req, db_conditions *ret_conditions, db_fault *fault)
+{
+    return db_conditions_read(slate_scratch_context(req), slate_header(req, "If-Match"),
+                              slate_header(req, "If-None-Match"),
+                              slate_header(req, "If-Modified-Since"),
+                              slate_header(req, "If-Unmodified-Since"), ret_conditions, fault);
 }
 
 /* ---- Checking ---------------------------------------------------------------------------------- */

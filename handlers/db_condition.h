@@ -30,6 +30,9 @@ bool db_conditions_read(mem_context *ctx, const char *match, const char *none_ma
                         const char *modified, const char *unmodified, db_conditions *ret_conditions,
                         db_fault *fault);
 
+/* Those of a request; the tags lie in its scratch context. */
+bool db_conditions_of(slate_request *req, db_conditions *ret_conditions, db_fault *fault);
+
 /* Whether there is any that a write has to keep. */
 bool db_conditions_bind(const db_conditions *c);
 

@@ -1,0 +1,24 @@
+/* A list that is being answered, as JSON in one piece or as NDJSON in many. */
+#ifndef SLATE_DB_LIST_H
+#define SLATE_DB_LIST_H
+
+#include "db.h"
+#include "db_query.h"
+
+/* In the request context. */
+typedef struct db_list_state {
+    db_query query;
+    store_op *page;   /* the operation at hand; ours */
+    mem_callback end; /* releases it with the request */
+    size_t sent;      /* bytes of the page (stream) */
+    size_t left;      /* rows that may still come (stream) */
+} db_list_state;
+
+/* Of a stream a page is asked for at a time: rows, and bytes after which it ends. */
+#define DB_STREAM_ROWS 1000
+#define DB_STREAM_BYTES (64u * 1024u)
+
+/* Answers with a stream that begins with the page that has been read (db_stream.c). */
+slate_result db_stream(slate_request *req, db_list_state *list);
+
+#endif
