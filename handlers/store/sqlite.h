@@ -1,0 +1,92 @@
+/* What the files of the SQLite backend share. A session is a connection of one store thread; a
+ * database in memory has one session that all threads take turns with. */
+#ifndef SLATE_SQLITE_H
+#define SLATE_SQLITE_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "store.h"
+
+#define SQLITE_INDEXES_MAX 64
+
+/* An index that the command line declares. Its texts are SQL made of that declaration only. */
+typedef struct sqlite_index {
+    store_text collection;
+    store_path path;
+    const char *name;     /* "by people:/age", a quoted identifier */
+    const char *key;      /* slate_key(json, '/age') */
+    const char *only_for; /* collection = 'people' */
+} sqlite_index;
+
+typedef struct sqlite_session sqlite_session;
+
+typedef struct sqlite_database {
+    mem_context *memory; /* of what is made at the start */
+    const char *path;
+    sqlite_index *indexes; /* constant once it is open */
+    size_t index_count;
+    sqlite_session *shared; /* in memory: the one session; else NULL */
+    pthread_mutex_t turn;   /* in memory: guards it, from one operation or batch to its end */
+} sqlite_database;
+
+typedef enum {
+    SQL_BEGIN,
+    SQL_BEGIN_WRITING,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_SAVEPOINT,
+    SQL_RELEASE,
+    SQL_ROLLBACK_TO,
+    SQL_GET,
+    SQL_FIND,
+    SQL_INSERT,
+    SQL_REPLACE,
+    SQL_DELETE,
+    SQL_CLEAR,
+    SQL_COLLECTIONS,
+    SQL_COUNT,
+    SQL_LAST_REVISION,
+    SQL_SET_REVISION,
+    SQL_FIND_KEY,
+    SQL_KEEP_KEY,
+    SQL_EXPIRE_KEYS,
+    SQL_STATEMENTS
+} sqlite_statement;
+
+#define SQLITE_LISTS_KEPT 16
+
+struct sqlite_session {
+    sqlite_database *database;
+    mem_context *memory; /* of this struct */
+    sqlite3 *db;
+    sqlite3_stmt *fixed[SQL_STATEMENTS];
+    sqlite3_stmt *lists[SQLITE_LISTS_KEPT]; /* of lists, the last used first */
+    int64_t deadline_ms;                    /* of what is done now; 0: none */
+    bool reading;                           /* what is done now is ended at the deadline */
+    bool broken;                            /* of no more use */
+    bool ailing;                            /* its last operation failed, which has been logged */
+    int wal_pages;                          /* of the log, after the last commit */
+    int checkpoint_at;                      /* when it has so many, it is copied into the file */
+    int64_t expired_ms;                     /* when keys were last looked through */
+};
+
+/* sqlite.c. Ready to be bound; NULL: no memory, or the schema is not ours. */
+sqlite3_stmt *sqlite_prepared(sqlite_session *session, sqlite_statement which);
+/* Runs one that returns no rows. Returns SQLite's code. */
+int sqlite_run(sqlite_session *session, sqlite_statement which);
+bool sqlite_bind_text(sqlite3_stmt *statement, int at, store_text text);
+
+/* sqlite_schema.c. Takes the declared indexes from their list, into the database. */
+bool sqlite_read_indexes(sqlite_database *database, const char *list, char error[STORE_ERROR_MAX]);
+/* A JSON pointer's tokens, decoded into `room`, `size` bytes. false: it is none, or too deep. */
+bool sqlite_read_pointer(const char *pointer, size_t size, char *room, store_path *ret_path);
+/* Makes or migrates the schema, and makes the declared indexes; refuses files that are not ours. */
+bool sqlite_make_schema(sqlite3 *db, const sqlite_database *database, char error[STORE_ERROR_MAX]);
+
+/* sqlite_list.c. The SQL functions that compare values; SQLite's code. */
+int sqlite_add_functions(sqlite3 *db);
+/* Answers a LIST; SQLite's code if that fails. */
+int sqlite_list(sqlite_session *session, store_op *op);
+
+#endif

@@ -1,0 +1,314 @@
+/* The schema of a SQLite file: which files are ours, the steps from one version to the next, and the
+ * declared indexes. Runs at the start, on one thread. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sqlite.h"
+
+#define APPLICATION_ID 0x736c6174 /* "slat" */
+
+/* Step n leads from version n to n + 1; all are run on a new file. A step that has been released is
+ * never changed: a change is another step.
+ *
+ * Documents have a rowid and an index by name, not a clustered key: SQLite keeps few rows on a page
+ * of an index once they are longer than a quarter of it. The counts are kept by triggers, so that
+ * they are right whoever writes to the file. */
+static const char *const steps[] = {
+    "CREATE TABLE document (collection TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL,"
+    "  modified INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY (collection, id));"
+    "CREATE TABLE counter (only INTEGER PRIMARY KEY CHECK (only = 1), revision INTEGER NOT NULL);"
+    "INSERT INTO counter VALUES (1, 0);",
+
+    "CREATE TABLE collection (name TEXT NOT NULL PRIMARY KEY, documents INTEGER NOT NULL,"
+    "  bytes INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO collection SELECT collection, count(*), sum(length(CAST(json AS BLOB)))"
+    "  FROM document GROUP BY collection;"
+    "CREATE TRIGGER document_inserted AFTER INSERT ON document BEGIN"
+    "  INSERT INTO collection VALUES (new.collection, 1, length(CAST(new.json AS BLOB)))"
+    "    ON CONFLICT (name) DO UPDATE SET documents = documents + 1, bytes = bytes + excluded.bytes;"
+    "END;"
+    "CREATE TRIGGER document_replaced AFTER UPDATE OF json ON document BEGIN"
+    "  UPDATE collection SET bytes ="
+    "    bytes + length(CAST(new.json AS BLOB)) - length(CAST(old.json AS BLOB))"
+    "    WHERE name = new.collection;"
+    "END;"
+    "CREATE TRIGGER document_deleted AFTER DELETE ON document BEGIN"
+    "  UPDATE collection SET documents = documents - 1,"
+    "    bytes = bytes - length(CAST(old.json AS BLOB)) WHERE name = old.collection;"
+    "  DELETE FROM collection WHERE name = old.collection AND documents = 0;"
+    "END;"
+    "CREATE TABLE idempotency (key TEXT NOT NULL PRIMARY KEY, fingerprint BLOB NOT NULL,"
+    "  remembered BLOB NOT NULL, revision INTEGER NOT NULL, expires INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE INDEX idempotency_expires ON idempotency (expires);",
+};
+
+#define VERSION ((int)(sizeof steps / sizeof *steps))
+
+static bool fail(sqlite3 *db, const sqlite_database *d, char error[STORE_ERROR_MAX])
+{
+    (void)snprintf(error, STORE_ERROR_MAX, "%s: %s.", d->path, sqlite3_errmsg(db));
+    return false;
+}
+
+static bool run(sqlite3 *db, const char *sql)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* The one integer that `sql` asks for. */
+static bool ask(sqlite3 *db, const char *sql, int *ret_answer)
+{
+    sqlite3_stmt *statement = NULL;
+    bool answered = sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK &&
+                    sqlite3_step(statement) == SQLITE_ROW;
+    if (answered)
+        *ret_answer = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return answered;
+}
+
+/* ---- The schema -------------------------------------------------------------------------------- */
+
+/* Whether the file is new or ours, and not newer than this program. Writes nothing. */
+static bool check_file(sqlite3 *db, const sqlite_database *d, int *ret_version,
+                       char error[STORE_ERROR_MAX])
+{
+    int application, version, tables;
+    if (!ask(db, "PRAGMA application_id", &application) ||
+        !ask(db, "PRAGMA user_version", &version) ||
+        !ask(db, "SELECT count(*) FROM sqlite_master", &tables)) {
+        if (sqlite3_errcode(db) != SQLITE_NOTADB)
+            return fail(db, d, error);
+        (void)snprintf(error, STORE_ERROR_MAX, "%s is not a SQLite database.", d->path);
+        return false;
+    }
+    if (application != APPLICATION_ID && (application != 0 || version != 0 || tables != 0)) {
+        (void)snprintf(error, STORE_ERROR_MAX,
+                       "%s is a SQLite database of another program; name a file of its own.",
+                       d->path);
+        return false;
+    }
+    if (version > VERSION) {
+        (void)snprintf(error, STORE_ERROR_MAX,
+                       "%s has version %d of the schema, but this program knows 1 to %d: it was "
+                       "written by a newer one.",
+                       d->path, version, VERSION);
+        return false;
+    }
+    *ret_version = version;
+    return true;
+}
+
+/* In a transaction, so that two programs that start together do it once. */
+static bool migrate(sqlite3 *db, const sqlite_database *d, char error[STORE_ERROR_MAX])
+{
+    char done[80];
+    int version;
+    if (!check_file(db, d, &version, error))
+        return false;
+    for (; version < VERSION; version++) {
+        if (!run(db, steps[version]))
+            return fail(db, d, error);
+    }
+    (void)snprintf(done, sizeof done, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                   APPLICATION_ID, VERSION);
+    return run(db, done) || fail(db, d, error);
+}
+
+/* ---- Declared indexes ---------------------------------------------------------------------------- */
+
+bool sqlite_read_pointer(const char *pointer, size_t size, char *room, store_path *ret_path)
+{
+    const char *end = pointer + size;
+    size_t count = 0;
+    if (size == 0 || *pointer != '/')
+        return false;
+    while (pointer < end) { /* at a slash */
+        if (count == STORE_PATH_MAX)
+            return false;
+        store_text *token = &ret_path->token[count++];
+        token->at = room;
+        for (pointer++; pointer < end && *pointer != '/'; pointer++) {
+            char c = *pointer;
+            if (c == '~') {
+                if (++pointer == end || (*pointer != '0' && *pointer != '1'))
+                    return false;
+                c = *pointer == '0' ? '~' : '/';
+            }
+            *room++ = c;
+        }
+        token->size = (size_t)(room - token->at);
+    }
+    ret_path->count = count;
+    return true;
+}
+
+/* `text` with each `quote` twice, between quotes. */
+static const char *quote(mem_context *ctx, const char *text, size_t size, char quote_with)
+{
+    char *quoted = mem_alloc(ctx, 2 * size + 3), *at = quoted;
+    if (!quoted)
+        return NULL;
+    *at++ = quote_with;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == quote_with)
+            *at++ = quote_with;
+        *at++ = text[i];
+    }
+    *at++ = quote_with;
+    *at = '\0';
+    return quoted;
+}
+
+static bool is_name(const char *text, size_t size)
+{
+    static const char marks[] = "._~-";
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i], lower = (char)(c | 0x20);
+        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && !strchr(marks, c))
+            return false;
+    }
+    return size > 0 && size <= 128;
+}
+
+/* One declaration, COLLECTION:POINTER. */
+static bool read_index(sqlite_database *d, const char *text, size_t size,
+                       char error[STORE_ERROR_MAX])
+{
+    mem_context *ctx = d->memory;
+    const char *colon = memchr(text, ':', size);
+    size_t name_size = colon ? (size_t)(colon - text) : 0;
+    const char *pointer = colon ? colon + 1 : text;
+    size_t pointer_size = size - (size_t)(pointer - text);
+    sqlite_index *index = &d->indexes[d->index_count];
+    char *room = mem_alloc(ctx, size + 1);
+    char *name = mem_printf(ctx, NULL, "by %.*s", (int)size, text);
+    const char *collection = quote(ctx, text, name_size, '\'');
+    const char *literal = quote(ctx, pointer, pointer_size, '\'');
+    if (!room || !name || !collection || !literal) {
+        (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
+        return false;
+    }
+    if (!colon || !is_name(text, name_size) ||
+        !sqlite_read_pointer(pointer, pointer_size, room, &index->path)) {
+        (void)snprintf(
+            error, STORE_ERROR_MAX,
+            "An index is declared as COLLECTION:/JSON/POINTER of up to %d steps, such as "
+            "people:/address/city, and not as \"%.*s\".",
+            STORE_PATH_MAX, (int)(size < 60 ? size : 60), text);
+        return false;
+    }
+    index->collection = (store_text){text, name_size};
+    index->name = quote(ctx, name, size + 3, '"');
+    index->key = mem_printf(ctx, NULL, "slate_key(json, %s)", literal);
+    index->only_for = mem_printf(ctx, NULL, "collection = %s", collection);
+    if (!index->name || !index->key || !index->only_for) {
+        (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
+        return false;
+    }
+    d->index_count++;
+    return true;
+}
+
+bool sqlite_read_indexes(sqlite_database *d, const char *list, char error[STORE_ERROR_MAX])
+{
+    if (!list || !*list)
+        return true;
+    list = mem_copy_string(d->memory, list, strlen(list));
+    d->indexes = mem_alloc_array(d->memory, SQLITE_INDEXES_MAX, sizeof *d->indexes);
+    if (!list || !d->indexes) {
+        (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
+        return false;
+    }
+    for (const char *at = list, *end; at; at = *end ? end + 1 : NULL) {
+        end = strchrnul(at, ',');
+        if (d->index_count == SQLITE_INDEXES_MAX) {
+            (void)snprintf(error, STORE_ERROR_MAX, "More than %d indexes are declared.",
+                           SQLITE_INDEXES_MAX);
+            return false;
+        }
+        if (!read_index(d, at, (size_t)(end - at), error))
+            return false;
+    }
+    return true;
+}
+
+static bool is_declared(const sqlite_database *d, const char *quoted_name)
+{
+    for (size_t i = 0; i < d->index_count; i++) {
+        if (strcmp(d->indexes[i].name, quoted_name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The statements that drop the indexes which are declared no longer; NULL: no memory. */
+static const char *list_drops(sqlite3 *db, const sqlite_database *d)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *drops = "";
+    if (sqlite3_prepare_v2(db,
+                           "SELECT '\"' || replace(name, '\"', '\"\"') || '\"' FROM sqlite_master"
+                           " WHERE type = 'index' AND name GLOB 'by *'",
+                           -1, &statement, NULL) != SQLITE_OK)
+        return NULL;
+    while (drops && sqlite3_step(statement) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(statement, 0);
+        if (name && !is_declared(d, name))
+            drops = mem_printf(d->memory, NULL, "%sDROP INDEX %s;", drops, name);
+    }
+    return sqlite3_finalize(statement) == SQLITE_OK ? drops : NULL;
+}
+
+static bool make_indexes(sqlite3 *db, const sqlite_database *d, char error[STORE_ERROR_MAX])
+{
+    const char *drops = list_drops(db, d);
+    if (!drops || !run(db, drops))
+        return fail(db, d, error);
+    for (size_t i = 0; i < d->index_count; i++) {
+        const sqlite_index *index = &d->indexes[i];
+        const char *sql = mem_printf(d->memory, NULL,
+                                     "CREATE INDEX IF NOT EXISTS %s ON document (%s, id) WHERE %s",
+                                     index->name, index->key, index->only_for);
+        if (!sql || !run(db, sql))
+            return fail(db, d, error);
+    }
+    return true;
+}
+
+/* SQLite says which mode it is in then: a database in memory has none, a file must have this one. */
+static bool use_wal(sqlite3 *db, const sqlite_database *d, char error[STORE_ERROR_MAX])
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(db, "PRAGMA journal_mode = WAL", -1, &statement, NULL);
+    if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
+        const char *mode = (const char *)sqlite3_column_text(statement, 0);
+        bool good = mode && (strcmp(mode, "wal") == 0 || strcmp(mode, "memory") == 0);
+        sqlite3_finalize(statement);
+        if (!good)
+            (void)snprintf(error, STORE_ERROR_MAX,
+                           "%s is where SQLite cannot keep a write-ahead log; name a file on a "
+                           "local disk.",
+                           d->path);
+        return good;
+    }
+    fail(db, d, error);
+    sqlite3_finalize(statement);
+    return false;
+}
+
+bool sqlite_make_schema(sqlite3 *db, const sqlite_database *d, char error[STORE_ERROR_MAX])
+{
+    int version;
+    if (!check_file(db, d, &version, error)) /* before anything is written to it */
+        return false;
+    if (!use_wal(db, d, error))
+        return false;
+    if (!run(db, "BEGIN IMMEDIATE"))
+        return fail(db, d, error);
+    if (!migrate(db, d, error) || !make_indexes(db, d, error)) {
+        (void)run(db, "ROLLBACK"); /* closing the connection would do it too */
+        return false;
+    }
+    return run(db, "COMMIT") || fail(db, d, error);
+}
