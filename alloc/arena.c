@@ -1,10 +1,9 @@
 /* The arena: a context that bumps a pointer through blocks of 4, 16, then 64 KiB, after the
- * caller's inline first block if there is one. Reset gives the blocks back to the magazine.
+ * caller's inline first block if there is one. Reset gives the blocks back to the magazine; the round
+ * after it begins with one as large as the round before it needed.
  *
- * Two invariants carry the rest. Requests above MEM_LARGE, and only they, have a block of their
- * own: size alone tells where an allocation lives, so it needs no header. And the window that
- * mem_alloc bumps through is never wider than MEM_LARGE, so the inline path cannot break the first;
- * the slow path slides it over the block. */
+ * One invariant carries the rest. Requests above MEM_LARGE, and only they, have a block of their
+ * own: size alone tells where an allocation lives, so it needs no header. */
 #include <string.h>
 
 #include "internal.h"
@@ -22,20 +21,14 @@ static bool is_watched(const mem_context *ctx)
     return ctx->kind != &mem_arena_kind || mem_on_valgrind;
 }
 
-/* Lets the window begin at `cur` in the newest block. It stays shut while the budget refuses, also
- * after a free or a reset. */
-static void open_window(mem_context *ctx, char *cur)
+/* What lies between `cur`, rounded up, and `back` is free. The window stays shut while the budget
+ * refuses, also after a free or a reset. */
+static void open_window(mem_context *ctx, char *cur, char *back)
 {
-    char *end = mem_bump_end(ctx);
-    cur = (char *)mem_whole((uintptr_t)cur);
-    if (mem_budget_refused(ctx->budget) || is_watched(ctx)) {
-        cur = (char *)mem_align_up((uintptr_t)cur, MEM_ALIGN);
-        end = cur;
-    } else if ((size_t)(end - cur) > MEM_LARGE) {
-        end = (char *)(((uintptr_t)cur + MEM_LARGE) & ~(uintptr_t)(MEM_ALIGN - 1));
-    }
-    ctx->cur = cur;
-    ctx->end = end;
+    ctx->cur = (char *)mem_align_up((uintptr_t)cur, MEM_ALIGN);
+    ctx->back = back;
+    bool shut = !back || is_watched(ctx) || mem_budget_refused(ctx->budget);
+    ctx->end = shut ? ctx->cur : back + 1;
 }
 
 /* ---- Bump blocks ----------------------------------------------------------------------------- */
@@ -66,13 +59,13 @@ static bool add_block(mem_context *ctx, size_t request)
         mem_budget_fail(budget, size);
         return false;
     }
-    ctx->closed_used += (size_t)(ctx->cur - mem_bump_start(ctx));
+    ctx->closed_used += mem_bump_used(ctx);
     push_block(ctx, block);
-    ctx->cur = mem_bump_start(ctx);
+    open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
     ctx->held += size;
     ctx->blocks++;
     ctx->next_size = size * GROWTH < BUMP_BLOCK_MAX ? size * GROWTH : BUMP_BLOCK_MAX;
-    mem_poison(ctx->cur, size - MEM_BLOCK_HEADER);
+    mem_poison(mem_bump_start(ctx), size - MEM_BLOCK_HEADER);
     return true;
 }
 
@@ -173,22 +166,20 @@ static void *arena_alloc(mem_context *ctx, size_t size, size_t align)
 {
     if (size > MEM_LARGE)
         return alloc_large(ctx, size);
-    uintptr_t at = mem_align_up((uintptr_t)ctx->cur, align);
-    if (size > (uintptr_t)mem_bump_end(ctx) - at) {
-        if (!add_block(ctx, size))
-            return mem_refuse(ctx);
-        at = (uintptr_t)ctx->cur;
-    }
-    open_window(ctx, (char *)at + size);
-    mem_hand_out((char *)at, size);
-    return (void *)at;
+    bool from_front = align > MEM_GRAIN || is_watched(ctx);
+    size_t whole = mem_align_up(size, from_front ? MEM_ALIGN : MEM_GRAIN);
+    if ((!ctx->cur || whole > (size_t)(mem_bump_back(ctx) - ctx->cur)) && !add_block(ctx, size))
+        return mem_refuse(ctx);
+    char *back = mem_bump_back(ctx), *at = from_front ? ctx->cur : back - whole;
+    open_window(ctx, from_front ? at + whole : ctx->cur, from_front ? back : at);
+    mem_hand_out(at, size);
+    return at;
 }
 
-/* A shut window begins at a multiple of MEM_ALIGN. */
+/* The newest from the front; the newest from the back lies at mem_bump_back. */
 static bool is_newest(const mem_context *ctx, const void *p, size_t size)
 {
-    uintptr_t after = (uintptr_t)p + mem_whole(size);
-    return (is_watched(ctx) ? mem_align_up(after, MEM_ALIGN) : after) == (uintptr_t)ctx->cur;
+    return mem_align_up((uintptr_t)p + size, MEM_ALIGN) == (uintptr_t)ctx->cur;
 }
 
 static void arena_free(mem_context *ctx, void *p, size_t size)
@@ -197,9 +188,14 @@ static void arena_free(mem_context *ctx, void *p, size_t size)
         free_large(ctx, large_block(p, size));
         return;
     }
+    if (size == 0)
+        return;
     mem_poison(p, size);
+    char *back = mem_bump_back(ctx);
     if (is_newest(ctx, p, size))
-        open_window(ctx, p);
+        open_window(ctx, p, back);
+    else if (p == back)
+        open_window(ctx, ctx->cur, back + mem_align_up(size, MEM_GRAIN));
 }
 
 static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size)
@@ -208,9 +204,11 @@ static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new
     if (was_large && is_large)
         return resize_large(ctx, p, old_size, new_size);
     if (!was_large && !is_large) {
-        if (is_newest(ctx, p, old_size) && new_size <= (size_t)(mem_bump_end(ctx) - (char *)p)) {
+        char *back = mem_bump_back(ctx);
+        if (is_newest(ctx, p, old_size) &&
+            mem_align_up(new_size, MEM_ALIGN) <= (size_t)(back - (char *)p)) {
             mem_poison(p, old_size);
-            open_window(ctx, (char *)p + new_size);
+            open_window(ctx, (char *)p + new_size, back);
             mem_unpoison(p, new_size);
             return p;
         }
@@ -260,19 +258,29 @@ static size_t give_large(mem_context *ctx)
     return given;
 }
 
+/* The next round is likely to need as much: one block for it spares the growth. */
+static size_t first_of_next_round(size_t given)
+{
+    if (given >= BUMP_BLOCK_MAX)
+        return BUMP_BLOCK_MAX;
+    return given > 0 ? mem_block_size(given) : MEM_BLOCK_MIN;
+}
+
 static void arena_reset(mem_context *ctx)
 {
+    size_t bump = 0;
     mem_note_reset(ctx);
     if (ctx->block || ctx->large) {
         mem_blocks_note_peak(ctx->source);
-        size_t given = give_blocks(ctx) + give_large(ctx);
+        bump = give_blocks(ctx);
+        size_t given = bump + give_large(ctx);
         ctx->held -= given;
         mem_budget_release(ctx->budget, given);
         ctx->closed_used = 0;
-        ctx->next_size = MEM_BLOCK_MIN;
     }
+    ctx->next_size = first_of_next_round(bump);
     mem_poison(ctx->first, ctx->first_size);
-    open_window(ctx, ctx->first);
+    open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
 }
 
 static void arena_end(mem_context *ctx)
@@ -292,8 +300,9 @@ static void wipe(char *from, size_t size, int byte)
 
 static void arena_wipe(mem_context *ctx, int byte)
 {
-    char *start = mem_bump_start(ctx);
+    char *start = mem_bump_start(ctx), *back = mem_bump_back(ctx);
     wipe(start, (size_t)(ctx->cur - start), byte);
+    wipe(back, (size_t)(mem_bump_end(ctx) - back), byte);
     for (mem_block *block = ctx->block; block; block = block->next) {
         if (block != ctx->block)
             wipe((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER, byte);
@@ -306,7 +315,7 @@ static void arena_wipe(mem_context *ctx, int byte)
 
 static bool is_within(const void *p, size_t size, const char *from, const char *to)
 {
-    return (const char *)p >= from && (const char *)p < to &&
+    return (const char *)p >= from && (const char *)p <= to &&
            size <= (size_t)(to - (const char *)p);
 }
 
@@ -319,7 +328,8 @@ static bool arena_owns(const mem_context *ctx, const void *p, size_t size)
         }
         return false;
     }
-    if (is_within(p, size, mem_bump_start(ctx), ctx->cur))
+    if (is_within(p, size, mem_bump_start(ctx), ctx->cur) ||
+        is_within(p, size, mem_bump_back(ctx), mem_bump_end(ctx)))
         return true;
     for (const mem_block *block = ctx->block; block; block = block->next) {
         const char *start = (const char *)block;
@@ -353,7 +363,7 @@ void mem_arena_init(mem_context *ctx, mem_context *parent, const char *name, mem
         ctx->first_size = first_size & ~(size_t)(MEM_ALIGN - 1);
         mem_poison(ctx->first, ctx->first_size);
     }
-    open_window(ctx, ctx->first);
+    open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
 }
 
 mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks *source)

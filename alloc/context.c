@@ -112,7 +112,7 @@ void mem_set_budget(mem_context *ctx, mem_budget *budget)
 
 static size_t used(const mem_context *ctx)
 {
-    return ctx->closed_used + (size_t)(ctx->cur - mem_bump_start(ctx));
+    return ctx->closed_used + mem_bump_used(ctx);
 }
 
 void mem_note_reset(mem_context *ctx)
@@ -161,8 +161,7 @@ size_t mem_total_held(const mem_context *ctx)
 void *mem_refuse(mem_context *ctx)
 {
     ctx->refusals++;
-    ctx->cur = (char *)mem_align_up((uintptr_t)ctx->cur, MEM_ALIGN);
-    ctx->end = ctx->cur;
+    mem_shut_window(ctx);
     return NULL;
 }
 
@@ -171,7 +170,7 @@ void *mem_alloc_slow(mem_context *ctx, size_t size, size_t align)
     assert(align > 0 && align <= MEM_ALIGN && (align & (align - 1)) == 0);
     if (mem_budget_refused(ctx->budget))
         return mem_refuse(ctx);
-    return ctx->kind->alloc(ctx, size ? size : 1, align);
+    return ctx->kind->alloc(ctx, size, align);
 }
 
 void *mem_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size)
@@ -181,7 +180,7 @@ void *mem_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size)
     if (new_size > old_size && mem_budget_refused(ctx->budget))
         return mem_refuse(ctx);
     mem_refusal before = ctx->budget ? ctx->budget->refused : MEM_GRANTED;
-    void *now = ctx->kind->resize(ctx, p, old_size ? old_size : 1, new_size ? new_size : 1);
+    void *now = ctx->kind->resize(ctx, p, old_size, new_size);
     if (!now && new_size <= old_size && ctx->budget) /* nobody lacks it: `p` serves as it is */
         ctx->budget->refused = before;
     return now;
@@ -190,7 +189,7 @@ void *mem_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size)
 void mem_free(mem_context *ctx, void *p, size_t size)
 {
     if (p)
-        ctx->kind->free(ctx, p, size ? size : 1);
+        ctx->kind->free(ctx, p, size);
 }
 
 mem_context *mem_child_create(mem_context *parent, const char *name)

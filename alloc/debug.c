@@ -263,7 +263,7 @@ void mem_debug_attach(mem_debug *debug, mem_context *ctx)
 {
     assert(!ctx->kind->debug && ctx->cur == ctx->first && !ctx->block && !ctx->large);
     ctx->kind = mem_debug_kind(debug, ctx->kind);
-    ctx->end = ctx->cur; /* shuts the window */
+    mem_shut_window(ctx);
 }
 
 void mem_debug_set_default(mem_debug *debug)

@@ -84,15 +84,29 @@ static inline char *mem_bump_end(const mem_context *ctx)
     return ctx->first ? ctx->first + ctx->first_size : NULL;
 }
 
+/* Where the back's allocations begin. */
+static inline char *mem_bump_back(const mem_context *ctx)
+{
+    return ctx->end == ctx->cur ? ctx->back : ctx->end - 1;
+}
+
+/* Bytes of the newest bump block, or the first block, that are taken, from both ends. */
+static inline size_t mem_bump_used(const mem_context *ctx)
+{
+    return (size_t)(ctx->cur - mem_bump_start(ctx)) +
+           (size_t)(mem_bump_end(ctx) - mem_bump_back(ctx));
+}
+
+/* Lets every allocation take the slow path. */
+static inline void mem_shut_window(mem_context *ctx)
+{
+    ctx->back = mem_bump_back(ctx);
+    ctx->end = ctx->cur;
+}
+
 static inline uintptr_t mem_align_up(uintptr_t at, size_t align)
 {
     return (at + (align - 1)) & ~(uintptr_t)(align - 1);
-}
-
-/* What `size` takes of a bump block. */
-static inline size_t mem_whole(size_t size)
-{
-    return mem_align_up(size, MEM_GRAIN);
 }
 
 /* The list of blocks that are freed one by one, newest first. */

@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 #define MEM_ALIGN 16            /* alignment of mem_alloc, in bytes; the largest supported */
-#define MEM_GRAIN 8             /* the bump pointer moves by multiples of so many bytes */
+#define MEM_GRAIN 8             /* alignments below it are rounded up to it, in bytes */
 #define MEM_LARGE (16u * 1024u) /* requests above this many bytes get a block of their own */
 
 typedef struct mem_context mem_context;
@@ -96,14 +96,17 @@ typedef struct mem_stats {
     uint64_t refusals;   /* count */
 } mem_stats;
 
-/* Public only so that mem_alloc can be inlined and contexts embedded: use the functions. The bump
- * window comes first. A heap keeps cur == end, so it always takes the slow path. */
+/* Public only so that mem_alloc can be inlined and contexts embedded: use the functions. An arena
+ * hands out its newest block from both ends: what is aligned to MEM_ALIGN from the front, the rest
+ * from the back, so that neither has to pad for the other. A heap's window is shut, so that it always
+ * takes the slow path. */
 struct mem_context {
-    char *cur; /* next free byte of the window, MEM_GRAIN-aligned */
-    char *end; /* its end, MEM_ALIGN-aligned */
+    char *cur; /* the front: next free byte, MEM_ALIGN-aligned */
+    char *end; /* open: one byte behind the last free one, which is MEM_GRAIN-aligned; shut: cur */
     const mem_kind *kind;
     mem_blocks *source; /* arena: where blocks come from; not owned */
     mem_budget *budget; /* NULL: unlimited; inherited from the parent */
+    char *back;         /* arena, shut: where `end` stood, less one */
     mem_block *block;   /* arena: bump blocks, newest first */
     mem_block *large;   /* arena: large blocks; heap: every allocation, newest first */
     char *first;        /* arena: the inline first block, or NULL; owned by the caller */
@@ -159,19 +162,23 @@ size_t mem_total_held(const mem_context *ctx);
 void *mem_alloc_slow(mem_context *ctx, size_t size, size_t align);
 
 /* `size` bytes, uninitialised, aligned to `align` (a power of two up to MEM_ALIGN), alive until
- * reset. Size 0 counts as 1. NULL: refused (see mem_refusal). */
+ * reset. Size 0: a pointer to no byte, perhaps not the only one to its address. NULL: refused (see
+ * mem_refusal). */
 static inline void *mem_alloc_aligned(mem_context *ctx, size_t size, size_t align)
 {
-    uintptr_t at = (uintptr_t)ctx->cur; /* a multiple of MEM_GRAIN */
-    if (align > MEM_GRAIN)
-        at = (at + (MEM_ALIGN - 1)) & ~(uintptr_t)(MEM_ALIGN - 1);
-    size_t whole = (size + (MEM_GRAIN - 1)) & ~(size_t)(MEM_GRAIN - 1);
-    /* `end` is MEM_ALIGN-aligned, so `at` never passes it; size 0, and one so large that `whole`
-     * wrapped to 0, become SIZE_MAX here and go to the slow path. */
-    if (!MEM_ASAN && whole - 1 < (uintptr_t)ctx->end - at) {
+    bool from_front = align > MEM_GRAIN;
+    size_t grain = from_front ? MEM_ALIGN : MEM_GRAIN;
+    size_t whole = (size + (grain - 1)) & ~(grain - 1);
+    uintptr_t cur = (uintptr_t)ctx->cur, end = (uintptr_t)ctx->end;
+    bool fits = from_front ? cur + whole < end : whole < end - cur;
+    if (!MEM_ASAN && size <= MEM_LARGE && __builtin_expect(fits, 1)) {
+        uintptr_t at = from_front ? cur : end - whole - 1;
+        if (from_front)
+            ctx->cur = (char *)(cur + whole);
+        else
+            ctx->end = (char *)(end - whole);
         if (at == 0)
             __builtin_unreachable(); /* spares the caller a test for NULL */
-        ctx->cur = (char *)(at + whole);
         return (void *)at;
     }
     return mem_alloc_slow(ctx, size, align);

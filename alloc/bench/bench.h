@@ -3,6 +3,7 @@
 #ifndef MEM_BENCH_H
 #define MEM_BENCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct sizes {
 extern struct sizes sizes;
 
 #define MIXED 300
+#define MIXED_LISTS 8
 
 struct node {
     struct node *next;
@@ -46,7 +48,7 @@ void *must(void *p);
 double now(void);           /* CPU time of this thread, seconds */
 double anonymous_mib(void); /* of this process */
 /* What a JSON document asks for: nodes, keys, strings, tables. */
-size_t mixed_sizes(uint32_t ret_sizes[MIXED]);
+size_t mixed_sizes(uint32_t ret_sizes[MIXED], unsigned list, bool small);
 extern volatile uint64_t sink;
 
 /* xorshift64, scaled to 0 … below - 1; a division would be half of what is measured. */

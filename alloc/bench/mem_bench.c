@@ -26,8 +26,8 @@
 #include "../pool.h"
 #include "bench.h"
 
-static const struct sizes full = {200000, 20000, 3000000, 2000000, 10000000, 1000000, 20000000};
-static const struct sizes quick = {20000, 500, 90000, 50000, 200000, 20000, 200000};
+static const struct sizes full = {200000, 5000, 3000000, 2000000, 10000000, 1000000, 20000000};
+static const struct sizes quick = {20000, 100, 90000, 50000, 200000, 20000, 200000};
 struct sizes sizes;
 volatile uint64_t sink;
 
@@ -64,14 +64,15 @@ double anonymous_mib(void)
     return kib / 1024;
 }
 
-size_t mixed_sizes(uint32_t ret_sizes[MIXED])
+size_t mixed_sizes(uint32_t ret_sizes[MIXED], unsigned list, bool small)
 {
     static const uint32_t common[] = {24, 24, 24, 32,  32, 40, 56, 64,
                                       72, 16, 8,  128, 96, 12, 48, 256};
-    uint64_t random = 42;
+    uint64_t random = 42 + list;
     size_t sum = 0;
     for (size_t i = 0; i < MIXED; i++)
-        sum += ret_sizes[i] = common[next_random(&random, sizeof common / sizeof *common)];
+        sum += ret_sizes[i] = small ? common[next_random(&random, sizeof common / sizeof *common)]
+                                    : 8 + (uint32_t)next_random(&random, 293);
     return sum;
 }
 
@@ -404,7 +405,7 @@ static int print_setting(void)
 #endif
     uint32_t size[MIXED];
     printf(
-        "{\"libc\": \"glibc %s\", \"compiler\": \"%s\", \"flags\": \"%s%s\", \"mixed_bytes\": %zu, "
+        "{\"libc\": \"glibc %s\", \"compiler\": \"%s\", \"flags\": \"%s%s\", \"mixed_bytes\": %zu, \"mostly_small_bytes\": %zu, "
         "\"appends\": %zu, \"cycles\": %zu, \"small\": %zu, \"objects\": %zu, \"nodes\": %zu, "
         "\"live\": %zu, \"turns\": %zu}\n",
         gnu_get_libc_version(), compiler, MEM_BENCH_FLAGS,
@@ -413,8 +414,8 @@ static int print_setting(void)
 #else
         ", assertions on",
 #endif
-        mixed_sizes(size), sizes.appends, sizes.cycles, sizes.small, sizes.objects, sizes.nodes,
-        sizes.live, sizes.turns);
+        mixed_sizes(size, 0, false), mixed_sizes(size, 0, true), sizes.appends, sizes.cycles,
+        sizes.small, sizes.objects, sizes.nodes, sizes.live, sizes.turns);
     return 0;
 }
 

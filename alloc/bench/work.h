@@ -44,29 +44,45 @@ static struct F(link) * F(chain)(size_t count, size_t size)
 }
 
 #ifndef NODES_ONLY
+static void F(requests)(bool small)
+{
+    static uint32_t size[MIXED]; /* not on the stack, whose place differs from run to run */
+    static void *objects[MIXED];
+    double spent = 0;
+    arm_begin(0);
+    for (unsigned list = 0; list < MIXED_LISTS; list++) {
+        double start = 0;
+        mixed_sizes(size, list, small);
+        for (size_t cycle = 0; cycle < sizes.cycles + sizes.cycles / 10; cycle++) {
+            if (cycle == sizes.cycles / 10) /* warm */
+                start = now();
+            for (size_t i = 0; i < MIXED; i++) {
+                uint64_t *p = (uint64_t *)must(arm_alloc(size[i]));
+                *p = i;
+                if (!ARM_RESETS)
+                    objects[i] = p;
+            }
+            if (ARM_RESETS)
+                arm_reset();
+            for (size_t i = 0; !ARM_RESETS && i < MIXED; i++) {
+                size_t at = list % 2 ? MIXED - 1 - i : i; /* newest first, or oldest first */
+                arm_free(objects[at], size[at]);
+            }
+        }
+        spent += now() - start;
+    }
+    put("ns", spent * 1e9 / (double)(MIXED_LISTS * sizes.cycles * MIXED));
+    arm_end();
+}
+
 static void F(mixed)(void)
 {
-    uint32_t size[MIXED];
-    void *objects[MIXED];
-    mixed_sizes(size);
-    arm_begin(0);
-    double start = 0;
-    for (size_t cycle = 0; cycle < sizes.cycles + sizes.cycles / 10; cycle++) {
-        if (cycle == sizes.cycles / 10) /* warm */
-            start = now();
-        for (size_t i = 0; i < MIXED; i++) {
-            uint64_t *p = (uint64_t *)must(arm_alloc(size[i]));
-            *p = i;
-            if (!ARM_RESETS)
-                objects[i] = p;
-        }
-        if (ARM_RESETS)
-            arm_reset();
-        for (size_t i = 0; !ARM_RESETS && i < MIXED; i++)
-            arm_free(objects[i], size[i]);
-    }
-    put("ns", (now() - start) * 1e9 / (double)(sizes.cycles * MIXED));
-    arm_end();
+    F(requests)(false);
+}
+
+static void F(mostly_small)(void)
+{
+    F(requests)(true);
 }
 #endif
 
@@ -242,6 +258,7 @@ static void F(churn)(void)
 static const struct row F(rows)[] = {
 #ifndef NODES_ONLY
     {"mixed", F(mixed)},
+    {"mostly_small", F(mostly_small)},
 #endif
     {"one_by_one", F(one_by_one)},
     {"small", F(small)},

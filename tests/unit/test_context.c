@@ -8,19 +8,28 @@
 
 /* ---- Sizes and alignment --------------------------------------------------------------------- */
 
-static void sizes_0_and_1_are_distinct_allocations(void **state)
+static void size_0_takes_nothing_from_others(void **state)
 {
     struct fixture *f = *state;
-    char *zero = mem_alloc(f->ctx, 0), *one = mem_alloc(f->ctx, 1), *other = mem_alloc(f->ctx, 0);
-    assert_non_null(zero);
-    assert_non_null(one);
-    assert_non_null(other);
-    assert_ptr_not_equal(zero, one);
-    assert_ptr_not_equal(zero, other);
-    *zero = 1, *one = 2, *other = 3;
-    assert_int_equal(*zero + *one + *other, 6);
-    mem_free(f->ctx, other, 0);
-    mem_free(f->ctx, zero, 0);
+    for (size_t align = 1; align <= MEM_ALIGN; align *= 2) {
+        char *zero = mem_alloc_aligned(f->ctx, 0, align);
+        char *one = mem_alloc_aligned(f->ctx, 1, align);
+        char *other = mem_alloc_aligned(f->ctx, 0, align);
+        char *eight = mem_alloc_aligned(f->ctx, 8, align);
+        assert_non_null(zero);
+        assert_non_null(other);
+        memset(one, 1, 1);
+        memset(eight, 8, 8);
+        mem_free(f->ctx, zero, 0); /* may stand where `one` does: it is not freed with it */
+        mem_free(f->ctx, other, 0);
+        char *grown = mem_resize(f->ctx, mem_alloc_aligned(f->ctx, 0, align), 0, 100);
+        memset(grown, 2, 100);
+        char *last = mem_alloc_aligned(f->ctx, 8, align);
+        memset(last, 3, 8);
+        assert_true(is_filled(one, 1, 1) && is_filled(eight, 8, 8));
+        assert_true(is_filled(grown, 100, 2) && is_filled(last, 8, 3));
+        assert_non_null(mem_resize(f->ctx, grown, 100, 0));
+    }
 }
 
 static void sizes_that_cannot_be_are_refused(void **state)
@@ -502,7 +511,7 @@ static void random_steps_agree_with_a_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(sizes_0_and_1_are_distinct_allocations),
+        BOTH(size_0_takes_nothing_from_others),
         BOTH(sizes_that_cannot_be_are_refused),
         BOTH(every_alignment_is_kept),
         BOTH(array_is_zeroed_and_checked),
