@@ -3,6 +3,7 @@
  * thread; it sends them chunked, or to HTTP/1.0 until the connection closes. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "clock.h"
@@ -69,10 +70,24 @@ static ssize_t on_read(void *arg, uint64_t position, char *into, size_t room)
     return size;
 }
 
+/* To a HEAD the library would send the end of the chunks, which the client takes for the next answer,
+ * so the connection closes instead. */
+static bool answer_head(slate_request *req, struct MHD_Response *response)
+{
+    req->conn->linger = true;
+    return MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END) ==
+           MHD_YES;
+}
+
 struct MHD_Response *stream_response(slate_request *req)
 {
     int unsent = UNSENT_MAX; /* at worst it has no effect */
     (void)setsockopt(req->conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, req->http_1_0 ? BLOCK_HTTP_1_0 : 1,
-                                             on_read, req, NULL);
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, req->http_1_0 ? BLOCK_HTTP_1_0 : 1, on_read, req, NULL);
+    if (response && strcmp(req->method, "HEAD") == 0 && !answer_head(req, response)) {
+        MHD_destroy_response(response);
+        return NULL;
+    }
+    return response;
 }

@@ -18,6 +18,7 @@
  *
  * A thread that wakes must have been joined when its module has stopped: the lock is the worker's,
  * which lives until then. The housekeeper runs the time-outs. */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -39,6 +40,7 @@ struct slate_wait {
     /* Guarded by the worker's lock: */
     slate_request *req; /* NULL: it does not wait any more */
     bool woken;         /* slate_wake has been called */
+    bool slept;         /* the connection has been suspended */
     bool hopeless;      /* WAIT_OVER: the connection is to be closed */
     wait_state state;
     slate_wake_reason why; /* WAIT_OVER */
@@ -74,6 +76,7 @@ static void put_to_sleep(slate_wait *wait)
 {
     worker *w = wait->worker;
     wait->state = WAIT_ASLEEP;
+    wait->slept = true;
     wait->next = w->waits.first;
     if (wait->next)
         wait->next->prev = wait;
@@ -134,11 +137,20 @@ static void detach(slate_request *req)
         free(wait);
 }
 
+/* The library has not looked at the socket meanwhile, and might write to a client that is gone. One
+ * that has only ended its side is given up, too: the library does that, if it comes to read first. */
+static bool has_left(const connection *conn)
+{
+    char next;
+    ssize_t n = recv(conn->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 bool wait_over(slate_request *req, awakening *ret_next)
 {
     const slate_wait *wait = req->wait;
     *ret_next = (awakening){wait->then, wait->arg, wait->why}; /* nobody changes them any more */
-    bool hopeless = wait->hopeless;
+    bool hopeless = wait->hopeless || (wait->slept && has_left(req->conn));
     detach(req);
     return !hopeless;
 }

@@ -40,14 +40,16 @@ static __thread long outstanding;
 static void *node_alloc(size_t size)
 {
     mem_context *ctx = mem_current();
-    void *at = ctx ? mem_alloc_aligned(ctx, size, NODE_ALIGN) : malloc(size);
-    if (!at && ctx && way_out)
-        longjmp(*way_out, 1);
-    if (at && ctx) {
-        newest.ctx = ctx;
+    if (!ctx)
+        return malloc(size);
+    void *at = mem_alloc_aligned(ctx, size, NODE_ALIGN);
+    if (at) {
         newest.at = at;
         newest.size = size;
+        newest.ctx = ctx;
         COUNT(1);
+    } else if (way_out) {
+        longjmp(*way_out, 1);
     }
     return at;
 }

@@ -177,14 +177,14 @@ class Connection:
             response.fields.append((match[1].decode(), match[2].decode("latin-1")))
 
     def read_chunks(self):
-        body = b""
+        pieces = []
         while True:
             size = int(self.read_line().split(b";")[0], 16)
-            body += self.read_bytes(size)
+            pieces.append(self.read_bytes(size))
             if size == 0:
                 while self.read_line():
                     pass  # trailers
-                return body
+                return b"".join(pieces)
             assert self.read_line() == b"", "a chunk does not end where it said"
 
     def read(self, method=None):
