@@ -170,7 +170,8 @@ static inline void *mem_alloc_aligned(mem_context *ctx, size_t size, size_t alig
     size_t grain = from_front ? MEM_ALIGN : MEM_GRAIN;
     size_t whole = (size + (grain - 1)) & ~(grain - 1);
     uintptr_t cur = (uintptr_t)ctx->cur, end = (uintptr_t)ctx->end;
-    bool fits = from_front ? cur + whole < end : whole < end - cur;
+    /* Signed, as a shut window may lie at 0. */
+    bool fits = from_front ? cur + whole < end : (intptr_t)(end - whole) > (intptr_t)cur;
     if (!MEM_ASAN && size <= MEM_LARGE && __builtin_expect(fits, 1)) {
         uintptr_t at = from_front ? cur : end - whole - 1;
         if (from_front)

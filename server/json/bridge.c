@@ -23,9 +23,9 @@ static bool installed;
  * allocation and no earlier or later one, and the size is right. Whether it is still the context's
  * newest, mem_free finds out. */
 static __thread struct {
-    mem_context *ctx;
     void *at;
     size_t size;
+    mem_context *ctx;
 } newest;
 
 static __thread jmp_buf *way_out; /* of jansson's parser, while it runs */
