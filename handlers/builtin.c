@@ -1,5 +1,7 @@
-/* The route table of the built-in API. */
+/* What the program is made of: the document API, its description, and the routes here. */
 #include "builtin.h"
+#include "db.h"
+#include "openapi.h"
 
 static const slate_route routes[] = {
     {.path = "/json",
@@ -27,4 +29,6 @@ static const slate_route routes[] = {
     {.path = NULL},
 };
 
-const slate_module builtin_module = {.name = "builtin", .routes = routes};
+static const slate_module builtin_module = {.name = "builtin", .routes = routes};
+
+const slate_module *const builtin_modules[] = {&builtin_module, &db_module, &openapi_module, NULL};

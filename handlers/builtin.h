@@ -1,10 +1,10 @@
-/* The built-in API: its route table and the handlers in it. */
+/* The built-in API: the modules of the program, and the handlers that need nothing kept. */
 #ifndef SLATE_BUILTIN_H
 #define SLATE_BUILTIN_H
 
 #include "../server/slate.h"
 
-extern const slate_module builtin_module;
+extern const slate_module *const builtin_modules[]; /* ended by NULL */
 
 /* basic.c: TechEmpower's two smallest answers. */
 slate_handler basic_json, basic_plaintext;

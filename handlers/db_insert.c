@@ -36,8 +36,8 @@ static size_t read_key(const char *at, char key[static KEY_MAX])
     return quoted && (at[0] != '"' || at[1] != '\0') ? 0 : size;
 }
 
-/* Key and fingerprint of the request: what it is, and every byte of its body. false: a problem has
- * been answered. */
+/* Key and fingerprint of the request: what it is, and every byte of its body. The store has one space
+ * of keys; here each collection has its own. false: a problem has been answered. */
 static bool take_key(slate_request *req, store_op *op)
 {
     const char *header = slate_header(req, "Idempotency-Key");
@@ -62,7 +62,8 @@ static bool take_key(slate_request *req, store_op *op)
     sha256_end(&hash, digest);
     for (size_t i = 0; i < SHA256_SIZE; i++)
         snprintf(print + 2 * i, 3, "%02x", digest[i]);
-    op->key = store_op_copy(op, key, size);
+    op->key.at = mem_printf(op->memory, &op->key.size, "%.*s/%.*s", (int)op->collection.size,
+                            op->collection.at, (int)size, key);
     op->fingerprint = store_op_copy(op, print, sizeof print - 1);
     if (op->key.at && op->fingerprint.at)
         return true;

@@ -3,6 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    static const slate_module *const modules[] = {&builtin_module, NULL};
-    return slate_main(argc, argv, modules);
+    return slate_main(argc, argv, builtin_modules);
 }

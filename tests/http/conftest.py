@@ -2,6 +2,7 @@
 program is tested, with which allocator, and how it was built."""
 import pytest
 
+import documents
 from process import ALLOC, SANITIZED, Server
 
 
@@ -63,3 +64,33 @@ def shared(module_server):
     module_server.close_connections()
     module_server.check()
     assert module_server.process.poll() is None, "the server has ended"
+
+
+@pytest.fixture(scope="module", params=list(documents.URIS))
+def store_server(request, tmp_path_factory):
+    """One server with a document store for a module, per kind of store."""
+    one = documents.start(request.param, tmp_path_factory.mktemp("store"),
+                          *getattr(request.module, "FLAGS", ()))
+    try:
+        yield one
+        one.stop()
+    finally:
+        one.process.kill()
+        one.process.wait()
+        one.release()
+
+
+@pytest.fixture
+def db(store_server):
+    """A collection of a test's own; its server must have survived the test."""
+    yield documents.Documents(store_server)
+    store_server.check()
+    assert store_server.process.poll() is None, "the server has ended"
+
+
+@pytest.fixture(params=list(documents.URIS))
+def store(request, tmp_path, server):
+    """Starts servers on one store, one after the other or side by side."""
+    def start(*flags, **keywords):
+        return server("--db", documents.uri(request.param, tmp_path), *flags, **keywords)
+    return start
