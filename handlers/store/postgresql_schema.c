@@ -26,7 +26,7 @@
 /* Step n leads from version n to n + 1. A step that has been released is never changed: a change is
  * another step. Statements of one step are one transaction. */
 static const char *const first_step[] = {
-    "CREATE TABLE slate_schema (only boolean PRIMARY KEY DEFAULT true CHECK (only),"
+    "CREATE TABLE slate_schema (single boolean PRIMARY KEY DEFAULT true CHECK (single),"
     " version integer NOT NULL)",
     "INSERT INTO slate_schema (version) VALUES (0)",
     "CREATE SEQUENCE slate_revision",
