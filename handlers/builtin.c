@@ -29,6 +29,6 @@ static const slate_route routes[] = {
     {.path = NULL},
 };
 
-static const slate_module builtin_module = {.name = "builtin", .routes = routes};
+const slate_module builtin_module = {.name = "builtin", .routes = routes};
 
 const slate_module *const builtin_modules[] = {&builtin_module, &db_module, &openapi_module, NULL};

@@ -4,7 +4,8 @@
 
 #include "../server/slate.h"
 
-extern const slate_module *const builtin_modules[]; /* ended by NULL */
+extern const slate_module builtin_module;           /* the handlers below */
+extern const slate_module *const builtin_modules[]; /* all of the program, ended by NULL */
 
 /* basic.c: TechEmpower's two smallest answers. */
 slate_handler basic_json, basic_plaintext;
