@@ -78,11 +78,11 @@ static void figures(void *arg, slate_emit_figure *emit, void *emit_arg)
     pg_database *database = arg;
     emit(emit_arg, "connections", "Connections to PostgreSQL.", false,
          (double)atomic_load(&database->connections));
-    emit(emit_arg, "connected_total", "Connections that were opened.", true,
+    emit(emit_arg, "connected", "Connections that were opened.", true,
          (double)atomic_load(&database->connected));
-    emit(emit_arg, "lost_total", "Connections that broke, or were too slow.", true,
+    emit(emit_arg, "lost", "Connections that broke, or were too slow.", true,
          (double)atomic_load(&database->lost));
-    emit(emit_arg, "repeated_total", "Transactions tried again, others being in the way.", true,
+    emit(emit_arg, "repeated", "Transactions tried again, others being in the way.", true,
          (double)atomic_load(&database->repeated));
 }
 

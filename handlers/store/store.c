@@ -354,8 +354,8 @@ static bool back_off(struct store_queue *q, unsigned ms, const char *why)
     }
     pthread_mutex_lock(&q->lock);
     (void)snprintf(q->why, sizeof q->why, "%s", why);
-    if (q->sessions == 0 && (q->closing || clock_ms() - q->lost_ms >= GRACE_MS)) {
-        if (!q->down && !q->closing)
+    if (q->sessions == 0 && clock_ms() - q->lost_ms >= GRACE_MS) {
+        if (!q->down)
             log_warning("store: %s", why);
         q->down = true;
         refuse_all(q);
@@ -363,6 +363,8 @@ static bool back_off(struct store_queue *q, unsigned ms, const char *why)
     while (!q->closing && pthread_cond_timedwait(&q->end, &q->lock, &until) != ETIMEDOUT)
         continue;
     bool go_on = !q->closing;
+    if (!go_on && q->sessions == 0)
+        refuse_all(q);
     pthread_mutex_unlock(&q->lock);
     return go_on;
 }
@@ -574,13 +576,13 @@ bool store_ready(store *s, const char **ret_reason)
 void store_figures(store *s, slate_emit_figure *emit, void *arg)
 {
     static const char *const kinds[KINDS][2] = {
-        [STORE_GET] = {"gets_total", "Documents asked for."},
-        [STORE_LIST] = {"lists_total", "Lists asked for."},
-        [STORE_COLLECTIONS] = {"collections_total", "Lists of collections asked for."},
-        [STORE_PUT] = {"puts_total", "Documents to be put."},
-        [STORE_DELETE] = {"deletes_total", "Documents to be deleted."},
-        [STORE_INSERT] = {"inserts_total", "Insertions, of one document or many."},
-        [STORE_CLEAR] = {"clears_total", "Collections to be removed."},
+        [STORE_GET] = {"gets", "Documents asked for."},
+        [STORE_LIST] = {"lists", "Lists asked for."},
+        [STORE_COLLECTIONS] = {"collections", "Lists of collections asked for."},
+        [STORE_PUT] = {"puts", "Documents to be put."},
+        [STORE_DELETE] = {"deletes", "Documents to be deleted."},
+        [STORE_INSERT] = {"inserts", "Insertions, of one document or many."},
+        [STORE_CLEAR] = {"clears", "Collections to be removed."},
     };
     struct store_queue *queues[] = {&s->reads, &s->writes};
     uint64_t operations[KINDS] = {0}, busy = 0, writes = 0, batches = 0;
@@ -603,8 +605,8 @@ void store_figures(store *s, slate_emit_figure *emit, void *arg)
          (double)length[0]);
     emit(arg, "queued_writes", "Operations that wait for a writing thread.", false,
          (double)length[1]);
-    emit(arg, "busy_total", "Operations answered with busy.", true, (double)busy);
-    emit(arg, "batches_total", "Transactions of the writing threads.", true, (double)batches);
+    emit(arg, "busy", "Operations answered with busy.", true, (double)busy);
+    emit(arg, "batches", "Transactions of the writing threads.", true, (double)batches);
     emit(arg, "batch_operations", "Operations in a batch, on the average.", false,
          batches ? (double)writes / (double)batches : 0);
     s->backend->figures(s->database, emit, arg);
