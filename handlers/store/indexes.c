@@ -17,8 +17,7 @@ static bool is_name(store_text text)
     return text.size > 0 && text.size <= NAME_MAX_SIZE;
 }
 
-/* Decodes a pointer's tokens into `room`, which has as many bytes as the pointer. */
-static bool read_pointer(store_text pointer, char *room, store_path *ret_path)
+bool store_read_pointer(store_text pointer, char *room, store_path *ret_path)
 {
     const char *at = pointer.at, *end = at + pointer.size;
     size_t count = 0;
@@ -52,7 +51,7 @@ static bool read_index(store_index *index, char *room)
         return false;
     index->collection = (store_text){text.at, (size_t)(colon - text.at)};
     store_text pointer = {colon + 1, text.size - index->collection.size - 1};
-    return is_name(index->collection) && read_pointer(pointer, room, &index->path);
+    return is_name(index->collection) && store_read_pointer(pointer, room, &index->path);
 }
 
 bool store_read_indexes(mem_context *ctx, const char *list, store_index **ret_indexes,

@@ -16,4 +16,8 @@ typedef struct store_index {
 bool store_read_indexes(mem_context *ctx, const char *list, store_index **ret_indexes,
                         size_t *ret_count, char error[STORE_ERROR_MAX]);
 
+/* Decodes a pointer's tokens into `room`, which has as many bytes as the pointer. false: it is none,
+ * or has more than STORE_PATH_MAX. */
+bool store_read_pointer(store_text pointer, char *room, store_path *ret_path);
+
 #endif

@@ -6,14 +6,12 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "indexes.h"
 #include "store.h"
-
-#define SQLITE_INDEXES_MAX 64
 
 /* An index that the command line declares. Its texts are SQL made of that declaration only. */
 typedef struct sqlite_index {
-    store_text collection;
-    store_path path;
+    const store_index *declared;
     const char *name;     /* "by people:/age", a quoted identifier */
     const char *key;      /* slate_key(json, '/age') */
     const char *only_for; /* collection = 'people' */
@@ -79,8 +77,6 @@ bool sqlite_bind_text(sqlite3_stmt *statement, int at, store_text text);
 
 /* sqlite_schema.c. Takes the declared indexes from their list, into the database. */
 bool sqlite_read_indexes(sqlite_database *database, const char *list, char error[STORE_ERROR_MAX]);
-/* A JSON pointer's tokens, decoded into `room`, `size` bytes. false: it is none, or too deep. */
-bool sqlite_read_pointer(const char *pointer, size_t size, char *room, store_path *ret_path);
 /* Makes or migrates the schema, and makes the declared indexes; refuses files that are not ours. */
 bool sqlite_make_schema(sqlite3 *db, const sqlite_database *database, char error[STORE_ERROR_MAX]);
 

@@ -27,7 +27,7 @@ static const store_path *path_of(sqlite3_context *ctx, sqlite3_value *value)
     path = text ? sqlite3_malloc64(sizeof *path + (size_t)size) : NULL;
     if (!path)
         return NULL;
-    if (!sqlite_read_pointer(text, (size_t)size, (char *)(path + 1), path)) {
+    if (!store_read_pointer((store_text){text, (size_t)size}, (char *)(path + 1), path)) {
         sqlite3_free(path);
         return NULL;
     }
@@ -182,7 +182,7 @@ static bool same_path(const store_path *a, const store_path *b)
 /* The expression of a value's key: for sorting, or the whole of it. */
 static void add_key(struct sql *sql, const store_path *path, bool whole)
 {
-    if (!whole && sql->index && same_path(&sql->index->path, path)) {
+    if (!whole && sql->index && same_path(&sql->index->declared->path, path)) {
         add(sql, sql->index->key);
         return;
     }
@@ -347,8 +347,8 @@ static const sqlite_index *find_index(const sqlite_session *session, const store
 {
     const sqlite_database *d = session->database;
     for (size_t i = 0; i < d->index_count; i++) {
-        if (same_text(d->indexes[i].collection, op->collection) &&
-            same_path(&d->indexes[i].path, path))
+        const store_index *declared = d->indexes[i].declared;
+        if (same_text(declared->collection, op->collection) && same_path(&declared->path, path))
             return &d->indexes[i];
     }
     return NULL;

@@ -117,32 +117,6 @@ static bool migrate(sqlite3 *db, const sqlite_database *d, char error[STORE_ERRO
 
 /* ---- Declared indexes ---------------------------------------------------------------------------- */
 
-bool sqlite_read_pointer(const char *pointer, size_t size, char *room, store_path *ret_path)
-{
-    const char *end = pointer + size;
-    size_t count = 0;
-    if (size == 0 || *pointer != '/')
-        return false;
-    while (pointer < end) { /* at a slash */
-        if (count == STORE_PATH_MAX)
-            return false;
-        store_text *token = &ret_path->token[count++];
-        token->at = room;
-        for (pointer++; pointer < end && *pointer != '/'; pointer++) {
-            char c = *pointer;
-            if (c == '~') {
-                if (++pointer == end || (*pointer != '0' && *pointer != '1'))
-                    return false;
-                c = *pointer == '0' ? '~' : '/';
-            }
-            *room++ = c;
-        }
-        token->size = (size_t)(room - token->at);
-    }
-    ret_path->count = count;
-    return true;
-}
-
 /* `text` with each `quote` twice, between quotes. */
 static const char *quote(mem_context *ctx, const char *text, size_t size, char quote_with)
 {
@@ -160,77 +134,40 @@ static const char *quote(mem_context *ctx, const char *text, size_t size, char q
     return quoted;
 }
 
-static bool is_name(const char *text, size_t size)
-{
-    static const char marks[] = "._~-";
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i], lower = (char)(c | 0x20);
-        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && !strchr(marks, c))
-            return false;
-    }
-    return size > 0 && size <= 128;
-}
-
-/* One declaration, COLLECTION:POINTER. */
-static bool read_index(sqlite_database *d, const char *text, size_t size,
-                       char error[STORE_ERROR_MAX])
+/* The SQL of one. false: no memory. */
+static bool write_index(sqlite_database *d, const store_index *declared, sqlite_index *ret_index)
 {
     mem_context *ctx = d->memory;
-    const char *colon = memchr(text, ':', size);
-    size_t name_size = colon ? (size_t)(colon - text) : 0;
-    const char *pointer = colon ? colon + 1 : text;
-    size_t pointer_size = size - (size_t)(pointer - text);
-    sqlite_index *index = &d->indexes[d->index_count];
-    char *room = mem_alloc(ctx, size + 1);
-    char *name = mem_printf(ctx, NULL, "by %.*s", (int)size, text);
-    const char *collection = quote(ctx, text, name_size, '\'');
-    const char *literal = quote(ctx, pointer, pointer_size, '\'');
-    if (!room || !name || !collection || !literal) {
-        (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
+    store_text text = declared->declared, collection = declared->collection;
+    const char *pointer = collection.at + collection.size + 1;
+    size_t name_size;
+    char *name = mem_printf(ctx, &name_size, "by %.*s", (int)text.size, text.at);
+    const char *only = quote(ctx, collection.at, collection.size, '\'');
+    const char *path = quote(ctx, pointer, text.size - collection.size - 1, '\'');
+    if (!name || !only || !path)
         return false;
-    }
-    if (!colon || !is_name(text, name_size) ||
-        !sqlite_read_pointer(pointer, pointer_size, room, &index->path)) {
-        (void)snprintf(
-            error, STORE_ERROR_MAX,
-            "An index is declared as COLLECTION:/JSON/POINTER of up to %d steps, such as "
-            "people:/address/city, and not as \"%.*s\".",
-            STORE_PATH_MAX, (int)(size < 60 ? size : 60), text);
-        return false;
-    }
-    index->collection = (store_text){text, name_size};
-    index->name = quote(ctx, name, size + 3, '"');
-    index->key = mem_printf(ctx, NULL, "slate_key(json, %s)", literal);
-    index->only_for = mem_printf(ctx, NULL, "collection = %s", collection);
-    if (!index->name || !index->key || !index->only_for) {
-        (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
-        return false;
-    }
-    d->index_count++;
-    return true;
+    ret_index->declared = declared;
+    ret_index->name = quote(ctx, name, name_size, '"');
+    ret_index->key = mem_printf(ctx, NULL, "slate_key(json, %s)", path);
+    ret_index->only_for = mem_printf(ctx, NULL, "collection = %s", only);
+    return ret_index->name && ret_index->key && ret_index->only_for;
 }
 
 bool sqlite_read_indexes(sqlite_database *d, const char *list, char error[STORE_ERROR_MAX])
 {
-    if (!list || !*list)
-        return true;
-    list = mem_copy_string(d->memory, list, strlen(list));
-    d->indexes = mem_alloc_array(d->memory, SQLITE_INDEXES_MAX, sizeof *d->indexes);
-    if (!list || !d->indexes) {
-        (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
+    store_index *declared;
+    size_t count;
+    if (!store_read_indexes(d->memory, list, &declared, &count, error))
         return false;
+    d->indexes = mem_alloc_array(d->memory, count, sizeof *d->indexes);
+    for (; d->indexes && d->index_count < count; d->index_count++) {
+        if (!write_index(d, &declared[d->index_count], &d->indexes[d->index_count]))
+            break;
     }
-    for (const char *at = list, *end; at; at = *end ? end + 1 : NULL) {
-        end = strchrnul(at, ',');
-        if (d->index_count == SQLITE_INDEXES_MAX) {
-            (void)snprintf(error, STORE_ERROR_MAX, "More than %d indexes are declared.",
-                           SQLITE_INDEXES_MAX);
-            return false;
-        }
-        if (!read_index(d, at, (size_t)(end - at), error))
-            return false;
-    }
-    return true;
+    if (d->index_count == count && d->indexes)
+        return true;
+    (void)snprintf(error, STORE_ERROR_MAX, "There is no memory for the declared indexes.");
+    return false;
 }
 
 static bool is_declared(const sqlite_database *d, const char *quoted_name)
