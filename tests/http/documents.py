@@ -67,11 +67,16 @@ class Documents:
         return [row["document"] for row in self.rows(query, *fields)]
 
     def fill(self, documents):
-        """Inserts any number of documents, 5,000 at a time."""
-        documents = iter(documents)
-        while lines := list(itertools.islice(documents, 5000)):
-            answer = self.post_lines("".join(json.dumps(one) + "\n" for one in lines).encode())
-            assert answer.status == 201, answer
+        """Inserts any number of documents, half a megabyte at a time."""
+        lines, size = [], 0
+        for document in itertools.chain(documents, [None]):
+            line = json.dumps(document).encode() + b"\n"
+            if size + len(line) > 500_000 or len(lines) == 10_000 or document is None:
+                answer = self.post_lines(b"".join(lines))
+                assert answer.status == 201, answer
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
 
     def pages(self, query):
         """The answers of a list and of all that its links lead to."""

@@ -1,0 +1,106 @@
+/* The description and the route tables: that they agree, and that every way not to is an error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../handlers/builtin.h"
+#include "../../handlers/openapi.h"
+
+static slate_result nothing(slate_request *req)
+{
+    (void)req;
+    return SLATE_ANSWERED;
+}
+
+static const slate_route routes[] = {
+    {.path = "/things/{id}",
+     .on = {[SLATE_GET] = nothing, [SLATE_PATCH] = nothing},
+     .consumes[SLATE_PATCH] = "application/a, application/b",
+     .summary = "Things."},
+    {.path = NULL},
+};
+static const slate_module module = {.name = "things", .routes = routes};
+static const slate_module without_routes = {.name = "none"};
+static const slate_module *const modules[] = {&without_routes, &module, NULL};
+
+#define DOCUMENT(things, more)                                   \
+    "{\"info\":{},\"paths\":{\"/things/{id}\":{" things "}" more \
+    "},\"components\":{\"parameters\":{\"id\":{}}}}"
+#define BODY(types) "\"patch\":{\"requestBody\":{\"content\":{" types "}}}"
+#define GOOD "\"get\":{}," BODY("\"application/a\":{},\"application/b\":{}")
+
+static json_t *build(const char *text, char error[static OPENAPI_ERROR_MAX])
+{
+    *error = '\0';
+    return openapi_build(text, strlen(text), modules, error);
+}
+
+static void the_program_is_described(void **state)
+{
+    char error[OPENAPI_ERROR_MAX] = "";
+    (void)state;
+    json_t *document = openapi_build(openapi_text, openapi_text_size, builtin_modules, error);
+    assert_string_equal(error, "");
+    assert_non_null(document);
+    json_decref(document);
+}
+
+static void a_path_gets_summary_and_parameters(void **state)
+{
+    char error[OPENAPI_ERROR_MAX];
+    (void)state;
+    json_t *document = build(DOCUMENT(GOOD, ""), error);
+    assert_string_equal(error, "");
+    json_t *item = json_object_get(json_object_get(document, "paths"), "/things/{id}");
+    assert_string_equal(json_string_value(json_object_get(item, "summary")), "Things.");
+    const json_t *parameter = json_array_get(json_object_get(item, "parameters"), 0);
+    assert_string_equal(json_string_value(json_object_get(parameter, "$ref")),
+                        "#/components/parameters/id");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(document, "info"), "version")),
+        SLATE_VERSION);
+    json_decref(document);
+}
+
+static void every_disagreement_is_an_error(void **state)
+{
+    static const char *const texts[] = {
+        "{",
+        "{}",
+        "{\"paths\":{}}",
+        /* A method too few or too many, a path too many, a body too few or too many, a parameter. */
+        DOCUMENT("\"get\":{}", ""),
+        DOCUMENT(GOOD ",\"put\":{}", ""),
+        DOCUMENT(GOOD, ",\"/other\":{\"get\":{}}"),
+        DOCUMENT("\"get\":{}," BODY("\"application/a\":{}"), ""),
+        DOCUMENT("\"get\":{}," BODY("\"application/a\":{},\"application/c\":{}"), ""),
+        DOCUMENT(
+            "\"get\":{}," BODY("\"application/a\":{},\"application/b\":{},\"application/c\":{}"),
+            ""),
+        DOCUMENT("\"get\":{\"requestBody\":{\"content\":{\"application/a\":{}}}}," BODY(
+                     "\"application/a\":{},\"application/b\":{}"),
+                 ""),
+        "{\"info\":{},\"paths\":{\"/things/{id}\":{" GOOD "}},\"components\":{}}",
+        "{\"paths\":{\"/things/{id}\":{" GOOD "}},\"components\":{\"parameters\":{\"id\":{}}}}",
+    };
+    char error[OPENAPI_ERROR_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (build(texts[i], error))
+            fail_msg("%s was taken", texts[i]);
+        assert_non_null(strstr(error, "openapi.json"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_program_is_described),
+        cmocka_unit_test(a_path_gets_summary_and_parameters),
+        cmocka_unit_test(every_disagreement_is_an_error),
+    };
+    return cmocka_run_group_tests_name("openapi", tests, NULL, NULL);
+}
