@@ -76,12 +76,8 @@ static bool check_file(sqlite3 *db, const sqlite_database *d, int *ret_version,
     int application, version, tables;
     if (!ask(db, "PRAGMA application_id", &application) ||
         !ask(db, "PRAGMA user_version", &version) ||
-        !ask(db, "SELECT count(*) FROM sqlite_master", &tables)) {
-        if (sqlite3_errcode(db) != SQLITE_NOTADB)
-            return fail(db, d, error);
-        (void)snprintf(error, STORE_ERROR_MAX, "%s is not a SQLite database.", d->path);
-        return false;
-    }
+        !ask(db, "SELECT count(*) FROM sqlite_master", &tables))
+        return fail(db, d, error);
     if (application != APPLICATION_ID && (application != 0 || version != 0 || tables != 0)) {
         (void)snprintf(error, STORE_ERROR_MAX,
                        "%s is a SQLite database of another program; name a file of its own.",
