@@ -61,7 +61,7 @@ typedef struct output {
 static void put(output *out, const void *bytes, size_t size)
 {
     out->full |= size > BYTES_MAX - out->size;
-    if (out->full)
+    if (out->full || size == 0) /* a text of 0 bytes may be at NULL */
         return;
     memcpy(out->bytes + out->size, bytes, size);
     out->size += size;

@@ -145,7 +145,8 @@ static slate_result answer_rows(slate_request *req, const db_list_state *list)
     if (!text)
         return SLATE_ANSWERED;
     text[0] = '[';
-    memcpy(text + 1, op->bytes.at, op->bytes.size);
+    if (op->bytes.size > 0)
+        memcpy(text + 1, op->bytes.at, op->bytes.size);
     text[size - 1] = ']';
     return slate_answer_bytes(req, 200, "application/json", text, size);
 }

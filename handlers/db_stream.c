@@ -36,7 +36,8 @@ static slate_stream_state produce(slate_request *req, void *arg, char *into, siz
     if (rest == 0 && !last)
         return next_page(req, list) ? SLATE_STREAM_WAITING : SLATE_STREAM_BROKEN;
     *ret_size = rest < room ? rest : room;
-    memcpy(into, page->bytes.at + list->sent, *ret_size);
+    if (rest > 0)
+        memcpy(into, page->bytes.at + list->sent, *ret_size);
     list->sent += *ret_size;
     return last && *ret_size == rest ? SLATE_STREAM_END : SLATE_STREAM_MORE;
 }
