@@ -1002,7 +1002,77 @@ static void filters_and_order_go_together(void **state)
     }
 }
 
-/* ---- Figures, time ------------------------------------------------------------------------------------------ */
+/* ---- Through the executor -------------------------------------------------------------------------------- */
+
+enum { CLIENTS = 8, INCREMENTS = 25 };
+
+/* Submits, waits, and returns the status; `op` is the caller's to release. */
+static store_status ask(store *s, store_op *op)
+{
+    slate_request req = REQUEST;
+    assert_int_equal(store_submit(s, op, &req, NULL), SLATE_SUSPENDED);
+    await_wake(&req, 0);
+    return op->status;
+}
+
+/* Reads a number, and writes the next if nobody has been faster. */
+static bool increment(store *s)
+{
+    char json[32];
+    store_op *op = make(STORE_GET, COLLECTION, "counter");
+    assert_int_equal(ask(s, op), STORE_OK);
+    assert_true(op->bytes.size < sizeof json);
+    memcpy(json, op->bytes.at, op->bytes.size);
+    json[op->bytes.size] = '\0';
+    uint64_t revision = op->revision;
+    store_op_release(op);
+
+    snprintf(json, sizeof json, "%d", atoi(json) + 1);
+    op = make_put(COLLECTION, "counter", json);
+    op->condition.is = STORE_ONE_OF;
+    op->condition.revisions = &revision;
+    op->condition.count = 1;
+    store_status status = ask(s, op);
+    assert_true(status == STORE_OK || status == STORE_PRECONDITION);
+    store_op_release(op);
+    return status == STORE_OK;
+}
+
+static void *be_a_client(void *arg)
+{
+    store *s = arg;
+    for (int done = 0; done < INCREMENTS;) {
+        done += increment(s);
+        store_op *op = make_list(COLLECTION, 10);
+        assert_int_equal(ask(s, op), STORE_OK);
+        store_op_release(op);
+    }
+    return NULL;
+}
+
+static void clients_do_not_lose_each_others_writes(void **state)
+{
+    pthread_t clients[CLIENTS];
+    char wanted[16];
+    (void)state;
+    store *s = store_open(&settings);
+    assert_non_null(s);
+    store_op *op = make_put(COLLECTION, "counter", "0");
+    assert_int_equal(ask(s, op), STORE_OK);
+    store_op_release(op);
+    for (size_t i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&clients[i], NULL, be_a_client, s), 0);
+    for (size_t i = 0; i < CLIENTS; i++)
+        pthread_join(clients[i], NULL);
+    op = make(STORE_GET, COLLECTION, "counter");
+    assert_int_equal(ask(s, op), STORE_OK);
+    snprintf(wanted, sizeof wanted, "%d", CLIENTS * INCREMENTS);
+    assert_bytes(op->bytes, wanted);
+    store_op_release(op);
+    store_close(s);
+}
+
+/* ---- Figures ------------------------------------------------------------------------------------------------ */
 
 static void count_figure(void *arg, const char *name, const char *help, bool counter, double value)
 {
@@ -1077,6 +1147,7 @@ int main(int argc, char **argv)
         TEST(pages_have_each_row_once_and_in_order),
         TEST(a_page_begins_behind_a_row_that_is_gone),
         TEST(filters_and_order_go_together),
+        TEST(clients_do_not_lose_each_others_writes),
         TEST(figures_are_given),
     };
     int status = take_backend(argc > 1 ? argv[1] : "sqlite");
