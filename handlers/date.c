@@ -4,11 +4,11 @@
 #include <string.h>
 #include <time.h>
 
-static const char days[] = "SunMonTueWedThuFriSat";
-static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+static const char day_names[] = "SunMonTueWedThuFriSat";
+static const char month_names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
 /* The last two digits of `n`, and what stands behind them. */
-static char *put_pair(char *at, int n, char behind)
+static char *put_pair(char *at, unsigned n, char behind)
 {
     *at++ = (char)('0' + n / 10 % 10);
     *at++ = (char)('0' + n % 10);
@@ -16,22 +16,35 @@ static char *put_pair(char *at, int n, char behind)
     return at;
 }
 
+#define DAY 86400
+#define LAST (INT64_C(253402300800) - 1) /* the last second of the year 9999 */
+
+/* Without gmtime_r, which takes a lock. A year is counted from March, so that the day that not every
+ * year has is its last one. */
 bool date_print(int64_t seconds, char ret_text[static DATE_MAX])
 {
-    struct tm t;
-    time_t when = (time_t)seconds;
-    if (!gmtime_r(&when, &t) || t.tm_year < 1 - 1900 || t.tm_year > 9999 - 1900)
+    if (seconds < 0 || seconds > LAST)
         return false;
-    char *at = mempcpy(ret_text, days + 3 * t.tm_wday, 3);
+    unsigned days = (unsigned)(seconds / DAY), second = (unsigned)(seconds % DAY);
+    unsigned since = days + 719468; /* since 1 March of the year 0 */
+    unsigned era = since / 146097, of_era = since % 146097;
+    unsigned year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    unsigned of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    unsigned from_march = (5 * of_year + 2) / 153;
+    unsigned day = of_year - (153 * from_march + 2) / 5 + 1;
+    unsigned month = from_march < 10 ? from_march + 2 : from_march - 10; /* 0: January */
+    unsigned year = 400 * era + year_of_era + (month < 2);
+
+    char *at = mempcpy(ret_text, day_names + 3 * ((days + 4) % 7), 3);
     at = mempcpy(at, ", ", 2);
-    at = put_pair(at, t.tm_mday, ' ');
-    at = mempcpy(at, months + 3 * t.tm_mon, 3);
+    at = put_pair(at, day, ' ');
+    at = mempcpy(at, month_names + 3 * month, 3);
     *at++ = ' ';
-    at = put_pair(at, (t.tm_year + 1900) / 100, '\0') - 1;
-    at = put_pair(at, t.tm_year + 1900, ' ');
-    at = put_pair(at, t.tm_hour, ':');
-    at = put_pair(at, t.tm_min, ':');
-    at = put_pair(at, t.tm_sec, ' ');
+    at = put_pair(at, year / 100, '\0') - 1;
+    at = put_pair(at, year, ' ');
+    at = put_pair(at, second / 3600, ':');
+    at = put_pair(at, second / 60 % 60, ':');
+    at = put_pair(at, second % 60, ' ');
     memcpy(at, "GMT", sizeof "GMT");
     return true;
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -99,6 +100,18 @@ static void dates_are_read_in_three_forms_and_written_in_one(void **state)
     assert_true(date_print(0, text));
     assert_string_equal(text, "Thu, 01 Jan 1970 00:00:00 GMT");
     assert_false(date_print(INT64_MAX, text));
+    assert_false(date_print(-1, text));
+    for (time_t when = 0; when < 253402300800; when += 7 * 86400 + 4321) {
+        char expected[DATE_MAX];
+        struct tm t;
+        int64_t back = -1;
+        assert_non_null(gmtime_r(&when, &t));
+        assert_true(strftime(expected, sizeof expected, "%a, %d %b %Y %H:%M:%S GMT", &t) > 0);
+        assert_true(date_print(when, text));
+        assert_string_equal(text, expected);
+        assert_true(date_read(text, &back));
+        assert_int_equal(back, when);
+    }
     assert_false(date_print(INT64_C(253402300800), text)); /* the year 10000 */
 }
 
