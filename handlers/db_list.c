@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "db_cursor.h"
-#include "db_id.h"
 #include "field.h"
 
 static void release_page(void *arg)
@@ -59,40 +58,30 @@ static bool read_parameters(slate_request *req, db_query *query, bool stream)
 
 /* ---- The answer --------------------------------------------------------------------------------- */
 
-/* What a Link header holds besides parameters, cursor and collection. */
-#define LINK_FRAME sizeof "</db/?after=>; rel=\"next\""
-
-typedef struct linking {
-    char *at;
-    const char *cursor;
-} linking;
-
 static bool put_parameter(void *arg, const char *name, const char *value)
 {
-    linking *l = arg;
+    char **at = arg;
     if (strcmp(name, "after") == 0)
         return true;
-    l->at = db_query_encode(l->at, name);
-    *l->at++ = '=';
-    l->at = db_query_encode(l->at, value);
-    *l->at++ = '&';
+    *at = db_query_encode(*at, name);
+    *(*at)++ = '=';
+    *at = db_query_encode(*at, value);
+    *(*at)++ = '&';
     return true;
 }
 
-/* The same list after the last row. It was measured as it was read: DB_QUERY_MAX. */
+/* The same list after the last row. */
 static bool set_link(slate_request *req, const char *cursor)
 {
-    const char *collection = slate_param(req, "collection");
-    char *text = mem_alloc_aligned(slate_scratch_context(req),
-                                   LINK_FRAME + DB_NAME_MAX + DB_QUERY_MAX + DB_CURSOR_MAX, 1);
-    if (!text)
+    mem_context *scratch = slate_scratch_context(req);
+    char *parameters = mem_alloc_aligned(scratch, DB_QUERY_MAX + 1, 1); /* measured when read */
+    char *at = parameters;
+    if (!parameters || !slate_each_query(req, put_parameter, &at))
         return false;
-    linking l = {.at = stpcpy(stpcpy(text, "</db/"), collection)};
-    *l.at++ = '?';
-    if (!slate_each_query(req, put_parameter, &l))
-        return false;
-    l.at = stpcpy(stpcpy(stpcpy(l.at, "after="), cursor), ">; rel=\"next\"");
-    return slate_set_header(req, "Link", text);
+    *at = '\0';
+    char *link = mem_printf(scratch, NULL, "</db/%s?%safter=%s>; rel=\"next\"",
+                            slate_param(req, "collection"), parameters, cursor);
+    return link && slate_set_header(req, "Link", link);
 }
 
 /* Of the next page, if there is one. false: a problem has been answered. */

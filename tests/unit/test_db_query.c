@@ -13,7 +13,7 @@ static bool read_from(const char *collection, const char *text, bool stream, db_
     char copy[8192], *save = NULL;
     *fault = (db_fault){.limit = 0};
     assert_true(strlen(text) < sizeof copy);
-    strcpy(copy, text);
+    memcpy(copy, text, strlen(text) + 1);
     assert_true(db_query_begin(q, &answers, collection));
     for (char *part = strtok_r(copy, "&", &save); part; part = strtok_r(NULL, "&", &save)) {
         char *value = strchr(part, '=');
