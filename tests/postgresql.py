@@ -127,23 +127,22 @@ class Cluster:
 
     def kill(self):
         """As when the machine loses power, but for what the kernel has not written yet."""
-        # The processes of the server are groups of their own, within one session.
-        session = self.process.pid
-        for pid in _session(session):
+        doomed = list(self._processes())
+        for pid in doomed:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        while _session(session):
-            time.sleep(0.01)
         self.process = None
+        while any(_state(pid) for pid in doomed):
+            time.sleep(0.01)
 
     def pause(self):
         """The server's processes stand still, as on a machine that hangs; `resume` ends that."""
-        for pid in _session(self.process.pid):
+        for pid in self._processes():
             os.kill(pid, signal.SIGSTOP)
 
     def resume(self):
-        for pid in _session(self.process.pid):
+        for pid in self._processes():
             os.kill(pid, signal.SIGCONT)
 
     def restart(self, mode="fast"):
@@ -163,6 +162,15 @@ class Cluster:
             return file.read()
 
     # ---- Details
+
+    def _processes(self):
+        """The first one, and those that it has started."""
+        first = self.process.pid
+        yield first
+        for path in glob.glob("/proc/[0-9]*"):
+            pid = int(os.path.basename(path))
+            if (_state(pid) or (None, None))[1] == first:
+                yield pid
 
     @property
     def _data(self):
@@ -218,17 +226,15 @@ def _die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _session(number):
-    """The live processes of a session."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        with contextlib.suppress(OSError, IndexError):
-            with open(path, encoding="utf-8", errors="replace") as file:
-                pid, rest = file.read().split(" ", 1)
-            fields = rest[rest.rindex(")") + 2:].split()
-            if int(fields[3]) == number and fields[0] != "Z":
-                found.append(int(pid))
-    return found
+def _state(pid):
+    """The state and parent of a live process, or None."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        state, parent = text[text.rindex(")") + 2:].split()[:2]
+        if state not in "ZX":
+            return state, int(parent)
+    return None
 
 
 def main():

@@ -59,6 +59,7 @@ typedef struct pg_link {
     bool patient;        /* no time limits: for the schema */
     bool sent;           /* all that was queued has left */
     bool broken;         /* the connection is of no more use */
+    bool leaving;        /* the server has said that it ends it */
     pg_error error;      /* the first since pg_begin */
     int64_t forgot_ms;   /* when old answers were last forgotten; monotonic */
 } pg_link;

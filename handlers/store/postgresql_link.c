@@ -25,10 +25,14 @@
 
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
-static void ignore_notice(void *arg, const char *message)
+/* A server that goes says so; of a connection at rest libpq takes that for a notice. */
+static void take_notice(void *arg, const PGresult *notice)
 {
-    (void)arg;
-    (void)message;
+    pg_link *link = arg;
+    const char *state = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
+    const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+    link->leaving |=
+        (state && strncmp(state, "57P", 3) == 0) || (severity && strcmp(severity, "FATAL") == 0);
 }
 
 /* What libpq says of a connection, in one line without its end. */
@@ -100,7 +104,7 @@ static bool set_up(pg_link *link)
 
 bool pg_connect(pg_link *link, char error[STORE_ERROR_MAX])
 {
-    link->broken = false;
+    link->broken = link->leaving = false;
     link->conn = dial(link->database);
     if (!link->conn || PQstatus(link->conn) != CONNECTION_OK) {
         say_why(link->conn, error);
@@ -110,7 +114,7 @@ bool pg_connect(pg_link *link, char error[STORE_ERROR_MAX])
     }
     atomic_fetch_add(&link->database->connections, 1);
     atomic_fetch_add(&link->database->connected, 1);
-    PQsetNoticeProcessor(link->conn, ignore_notice, NULL);
+    (void)PQsetNoticeReceiver(link->conn, take_notice, link);
     if (PQsetnonblocking(link->conn, 1) == 0 && PQenterPipelineMode(link->conn) && set_up(link))
         return true;
     if (link->error.is == PG_NONE)
@@ -145,7 +149,7 @@ bool pg_is_alive(pg_link *link)
         if (!PQconsumeInput(link->conn) || PQisBusy(link->conn))
             return false;
     }
-    return true;
+    return !link->leaving;
 }
 
 /* ---- Errors ------------------------------------------------------------------------------------- */
