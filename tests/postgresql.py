@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """A real PostgreSQL for tests, in a temporary directory that goes when it ends.
 
-    tests/postgresql.py [--no-fsync] COMMAND ARG...
+    tests/postgresql.py [--no-fsync] [--optional] COMMAND ARG...
 
-runs COMMAND with the address of an empty database in SLATE_TEST_POSTGRESQL and ends with its status
-(77 where PostgreSQL is not installed: skipped). From Python: `with Cluster() as cluster: cluster.uri`.
+runs COMMAND with the address of an empty database in SLATE_TEST_POSTGRESQL and ends with its status.
+Where PostgreSQL is not installed it ends with 77 (skipped); with --optional COMMAND then runs without.
+From Python: `with Cluster() as cluster: cluster.uri`.
 Its server runs as an unprivileged user, with a password and with a collation that is not code point
 order, so that what relies on either by accident fails. Debian's package: postgresql.
 """
@@ -240,11 +241,15 @@ def _state(pid):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--no-fsync", action="store_true", help="faster, and not durable")
+    parser.add_argument("--optional", action="store_true",
+                        help="run COMMAND also where there is no PostgreSQL")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND ARG...")
     options = parser.parse_args()
     if not options.command:
         parser.error("a command to run is missing")
     if not find_binaries():
+        if options.optional:
+            os.execvp(options.command[0], options.command)
         print("skipped: PostgreSQL's server is not installed (package postgresql)")
         return SKIPPED
 
