@@ -128,3 +128,20 @@ def test_two_servers_share_a_store(store):
 
     together(20, increment)
     assert db.get("/sum").json() == other.get("/sum").json() == {"n": 20}
+
+
+def test_clients_that_leave_meanwhile_cost_nothing(db):
+    """Their writes may happen or not; what their requests held is given back."""
+    db.fill(range(100))
+    for n in range(60):
+        with db.server.connect() as connection:
+            if n % 3 == 0:
+                connection.start("POST", db.path(""), body=b'{"n":1}')
+            elif n % 3 == 1:
+                connection.start("PATCH", db.path("/none"), body=b"{}",
+                                 media_type="application/merge-patch+json")
+            else:
+                connection.start("GET", db.path("?limit=100"))
+            connection.reset()
+    db.server.assert_at_rest()
+    assert 100 <= len(db.rows("?limit=1000")) <= 120

@@ -1,5 +1,8 @@
 """The store behind the routes: off, over a restart, and what operators see of it."""
+import sqlite3
+
 from documents import Documents
+from process import run
 
 
 def test_without_a_store_the_routes_say_so(server):
@@ -47,7 +50,22 @@ def test_the_store_is_seen_by_operators(store):
 
 
 def test_a_store_that_cannot_be_opened_ends_the_start(tmp_path):
-    from process import run
     end = run("--listen", "127.0.0.1:0", "--admin", "off", "--db", f"sqlite:{tmp_path}/no/such/a.db")
     assert end.returncode == 1
     assert "store" in end.stderr and len(end.stderr.strip().splitlines()) <= 2
+
+
+def test_a_locked_store_is_busy_and_then_goes_on(server, tmp_path):
+    path = tmp_path / "locked.db"
+    db = Documents(server("--db", f"sqlite:{path}", "--db-timeout", "500ms"))
+    tag = db.put("/a", 1).header("ETag")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for answer in (db.put("/a", 2), db.post(2), db.patch("/a", 2), db.delete("/a")):
+        assert answer.status == 503 and answer.header("Retry-After"), answer
+        assert answer.problem()["type"] in ("/problems/store-busy", "/problems/store-unknown")
+    assert db.get("/a").header("ETag") == tag  # readers are not in the way of a writer
+    other.execute("ROLLBACK")
+    other.close()
+    assert db.put("/b", 1).status == 201
+    assert db.put("/a", 2, "If-Match: *").status == 200

@@ -416,6 +416,35 @@ static void no_change_of_a_cursor_does_harm(void **state)
     }
 }
 
+static void a_cursor_holds_only_what_a_list_could_have_written(void **state)
+{
+    static const store_scalar bad[] = {
+        {STORE_NUMBER, {"12x", 3}},     {STORE_NUMBER, {"", 0}},
+        {STORE_NUMBER, {"\"1\"", 3}},   {STORE_NUMBER, {"1e999", 5}},
+        {STORE_TRUE, {"x", 1}},         {STORE_STRING, {"\xff", 1}},
+        {STORE_COMPOSITE, {"\xc3", 1}}, {STORE_COMPOSITE + 1, {"", 0}},
+    };
+    static const char *const bad_ids[] = {"", "a b", "..", "a/b"};
+    db_query q, again;
+    db_fault fault;
+    char text[2048], *cursor = NULL;
+    (void)state;
+    assert_true(read_from("c", "order=a", false, &q, &fault));
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        snprintf(text, sizeof text, "order=a&after=%s", cursor_of(&q, &bad[i], 1));
+        if (read_from("c", text, false, &again, &fault))
+            fail_msg("value %zu was taken", i);
+    }
+    for (size_t i = 0; i < COUNT(bad_ids); i++) {
+        assert_int_equal(db_cursor_write(&answers, q.print, values, 1,
+                                         (store_text){bad_ids[i], strlen(bad_ids[i])}, 0, &cursor),
+                         DB_CURSOR_WRITTEN);
+        snprintf(text, sizeof text, "order=a&after=%s", cursor);
+        if (read_from("c", text, false, &again, &fault))
+            fail_msg("\"%s\" was taken", bad_ids[i]);
+    }
+}
+
 static void values_that_do_not_fit_are_told(void **state)
 {
     char big[1000], *text = NULL;
@@ -487,6 +516,7 @@ int main(int argc, char **argv)
         in_contexts(a_cursor_says_where_to_go_on),
         in_contexts(a_cursor_of_another_query_is_refused),
         in_contexts(no_change_of_a_cursor_does_harm),
+        in_contexts(a_cursor_holds_only_what_a_list_could_have_written),
         in_contexts(values_that_do_not_fit_are_told),
         in_contexts(a_copy_shares_nothing),
     };
