@@ -40,7 +40,7 @@ static const char *const statements[SQL_STATEMENTS] = {
     [SQL_RELEASE] = "RELEASE one",
     [SQL_ROLLBACK_TO] = "ROLLBACK TO one",
     [SQL_GET] = "SELECT revision, modified, json FROM document WHERE collection = ? AND id = ?",
-    [SQL_FIND] = "SELECT rowid, revision FROM document WHERE collection = ? AND id = ?",
+    [SQL_FIND] = "SELECT rowid, revision, json FROM document WHERE collection = ? AND id = ?",
     [SQL_INSERT] = "INSERT INTO document (collection, id, revision, modified, json)"
                    " VALUES (?, ?, ?, ?, ?)",
     [SQL_REPLACE] = "UPDATE document SET revision = ?, modified = ?, json = ? WHERE rowid = ?",
@@ -48,6 +48,11 @@ static const char *const statements[SQL_STATEMENTS] = {
     [SQL_CLEAR] = "DELETE FROM document WHERE collection = ?",
     [SQL_COLLECTIONS] = "SELECT name, documents, bytes FROM collection ORDER BY name",
     [SQL_COUNT] = "SELECT documents FROM collection WHERE name = ?",
+    [SQL_ADD_TO_COUNT] = "INSERT INTO collection VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+                         " SET documents = documents + excluded.documents,"
+                         " bytes = bytes + excluded.bytes",
+    [SQL_DROP_COUNT] = "DELETE FROM collection WHERE name = ?",
+    [SQL_DROP_EMPTY] = "DELETE FROM collection WHERE name = ? AND documents = 0",
     [SQL_LAST_REVISION] = "SELECT revision FROM counter",
     [SQL_SET_REVISION] = "UPDATE counter SET revision = ?",
     [SQL_FIND_KEY] = "SELECT fingerprint, remembered, revision FROM idempotency"
@@ -283,8 +288,13 @@ static bool holds(const store_condition *condition, bool found, uint64_t revisio
     }
 }
 
-/* Finds the document of a PUT or DELETE and checks the condition. `*ret_row` 0: there is none. */
-static int find(struct batch *batch, store_op *op, int64_t *ret_row)
+/* A document that is stored. `row` 0: there is none. */
+struct found {
+    int64_t row, bytes;
+};
+
+/* Finds the document of a PUT or DELETE and checks the condition. */
+static int find(struct batch *batch, store_op *op, struct found *ret_found)
 {
     sqlite3_stmt *statement = sqlite_prepared(batch->session, SQL_FIND);
     if (!statement)
@@ -292,14 +302,42 @@ static int find(struct batch *batch, store_op *op, int64_t *ret_row)
     if (!sqlite_bind_text(statement, 1, op->collection) || !sqlite_bind_text(statement, 2, op->id))
         return SQLITE_NOMEM;
     int rc = sqlite3_step(statement);
-    *ret_row = rc == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
-    op->revision = rc == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 1) : 0;
+    *ret_found = (struct found){0};
+    op->revision = 0;
+    if (rc == SQLITE_ROW) {
+        ret_found->row = sqlite3_column_int64(statement, 0);
+        ret_found->bytes = sqlite3_column_bytes(statement, 2);
+        op->revision = (uint64_t)sqlite3_column_int64(statement, 1);
+    }
     op->status = STORE_OK;
     if (!holds(&op->condition, rc == SQLITE_ROW, op->revision))
         op->status = STORE_PRECONDITION;
     (void)sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* So many more documents and bytes are in the operation's collection. */
+static int add_to_count(struct batch *batch, const store_op *op, int64_t documents, int64_t bytes)
+{
+    sqlite3_stmt *statement = sqlite_prepared(batch->session, SQL_ADD_TO_COUNT);
+    if (documents == 0 && bytes == 0)
+        return SQLITE_OK;
+    if (!statement)
+        return no_statement(batch->session);
+    if (!sqlite_bind_text(statement, 1, op->collection) || !bind_integer(statement, 2, documents) ||
+        !bind_integer(statement, 3, bytes))
+        return SQLITE_NOMEM;
+    return finish(statement);
+}
+
+/* Runs a statement of the collection's name alone. */
+static int run_for_collection(struct batch *batch, const store_op *op, sqlite_statement which)
+{
+    sqlite3_stmt *statement = sqlite_prepared(batch->session, which);
+    if (!statement)
+        return no_statement(batch->session);
+    return sqlite_bind_text(statement, 1, op->collection) ? finish(statement) : SQLITE_NOMEM;
 }
 
 static int insert_one(struct batch *batch, store_op *op, store_text id, store_text json)
@@ -328,43 +366,44 @@ static int replace(struct batch *batch, store_op *op, int64_t row)
 
 static int put(struct batch *batch, store_op *op)
 {
-    int64_t row;
-    int rc = find(batch, op, &row);
+    struct found old;
+    int rc = find(batch, op, &old);
     if (rc != SQLITE_OK || op->status != STORE_OK)
         return rc;
-    op->created = row == 0;
+    store_text json = op->documents->json;
+    op->created = old.row == 0;
     op->revision = ++batch->revision;
-    return op->created ? insert_one(batch, op, op->id, op->documents->json)
-                       : replace(batch, op, row);
+    rc = op->created ? insert_one(batch, op, op->id, json) : replace(batch, op, old.row);
+    if (rc != SQLITE_OK)
+        return rc;
+    return add_to_count(batch, op, op->created, (int64_t)json.size - old.bytes);
 }
 
 static int delete_one(struct batch *batch, store_op *op)
 {
-    int64_t row;
-    int rc = find(batch, op, &row);
+    struct found old;
+    int rc = find(batch, op, &old);
     if (rc != SQLITE_OK || op->status != STORE_OK)
         return rc;
-    if (row == 0) {
+    if (old.row == 0) {
         op->status = STORE_NOT_FOUND;
         return SQLITE_OK;
     }
     sqlite3_stmt *statement = sqlite_prepared(batch->session, SQL_DELETE);
     if (!statement)
         return no_statement(batch->session);
-    return bind_integer(statement, 1, row) ? finish(statement) : SQLITE_NOMEM;
+    rc = bind_integer(statement, 1, old.row) ? finish(statement) : SQLITE_NOMEM;
+    if (rc == SQLITE_OK)
+        rc = add_to_count(batch, op, -1, -old.bytes);
+    return rc == SQLITE_OK ? run_for_collection(batch, op, SQL_DROP_EMPTY) : rc;
 }
 
 static int clear(struct batch *batch, store_op *op)
 {
-    sqlite3_stmt *statement = sqlite_prepared(batch->session, SQL_CLEAR);
-    if (!statement)
-        return no_statement(batch->session);
-    if (!sqlite_bind_text(statement, 1, op->collection))
-        return SQLITE_NOMEM;
-    int rc = finish(statement);
+    int rc = run_for_collection(batch, op, SQL_CLEAR);
     op->status = STORE_OK;
     op->affected = (uint64_t)sqlite3_changes64(batch->session->db);
-    return rc;
+    return rc == SQLITE_OK ? run_for_collection(batch, op, SQL_DROP_COUNT) : rc;
 }
 
 static bool same_bytes(store_text a, const void *bytes, size_t size)
@@ -416,10 +455,14 @@ static int insert_all(struct batch *batch, store_op *op)
 {
     bool many = op->count > 1;
     int rc = many ? sqlite_run(batch->session, SQL_SAVEPOINT) : SQLITE_OK;
+    int64_t bytes = 0;
     for (size_t i = 0; i < op->count && rc == SQLITE_OK; i++) {
         rc = insert_one(batch, op, op->documents[i].id, op->documents[i].json);
+        bytes += (int64_t)op->documents[i].json.size;
         op->index = i;
     }
+    if (rc == SQLITE_OK)
+        rc = add_to_count(batch, op, (int64_t)op->count, bytes);
     bool taken = rc == SQLITE_CONSTRAINT_PRIMARYKEY || rc == SQLITE_CONSTRAINT_UNIQUE;
     if (taken) {
         op->status = STORE_EXISTS;

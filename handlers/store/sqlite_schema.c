@@ -11,8 +11,8 @@
  * never changed: a change is another step.
  *
  * Documents have a rowid and an index by name, not a clustered key: SQLite keeps few rows on a page
- * of an index once they are longer than a quarter of it. The counts are kept by triggers, so that
- * they are right whoever writes to the file. */
+ * of an index once they are longer than a quarter of it. The counts of collections are kept by the
+ * program: with triggers, each statement would first copy the pages that it changes. */
 static const char *const steps[] = {
     "CREATE TABLE document (collection TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL,"
     "  modified INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY (collection, id));"
@@ -23,20 +23,6 @@ static const char *const steps[] = {
     "  bytes INTEGER NOT NULL) WITHOUT ROWID;"
     "INSERT INTO collection SELECT collection, count(*), sum(length(CAST(json AS BLOB)))"
     "  FROM document GROUP BY collection;"
-    "CREATE TRIGGER document_inserted AFTER INSERT ON document BEGIN"
-    "  INSERT INTO collection VALUES (new.collection, 1, length(CAST(new.json AS BLOB)))"
-    "    ON CONFLICT (name) DO UPDATE SET documents = documents + 1, bytes = bytes + excluded.bytes;"
-    "END;"
-    "CREATE TRIGGER document_replaced AFTER UPDATE OF json ON document BEGIN"
-    "  UPDATE collection SET bytes ="
-    "    bytes + length(CAST(new.json AS BLOB)) - length(CAST(old.json AS BLOB))"
-    "    WHERE name = new.collection;"
-    "END;"
-    "CREATE TRIGGER document_deleted AFTER DELETE ON document BEGIN"
-    "  UPDATE collection SET documents = documents - 1,"
-    "    bytes = bytes - length(CAST(old.json AS BLOB)) WHERE name = old.collection;"
-    "  DELETE FROM collection WHERE name = old.collection AND documents = 0;"
-    "END;"
     "CREATE TABLE idempotency (key TEXT NOT NULL PRIMARY KEY, fingerprint BLOB NOT NULL,"
     "  remembered BLOB NOT NULL, revision INTEGER NOT NULL, expires INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE INDEX idempotency_expires ON idempotency (expires);",
