@@ -72,6 +72,10 @@ WRAP(void *, realloc, (void *p, size_t size), (p, size), NULL)
 WRAP(void *, mem_pool_take, (mem_pool * pool), (pool), NULL)
 WRAP(struct MHD_Response *, MHD_create_response_from_buffer,
      (size_t size, void *buffer, enum MHD_ResponseMemoryMode mode), (size, buffer, mode), NULL)
+WRAP(struct MHD_Response *, MHD_create_response_from_callback,
+     (uint64_t size, size_t block, MHD_ContentReaderCallback read, void *arg,
+      MHD_ContentReaderFreeCallback end),
+     (size, block, read, arg, end), NULL)
 WRAP(enum MHD_Result, MHD_add_response_header,
      (struct MHD_Response * response, const char *name, const char *value), (response, name, value),
      MHD_NO)

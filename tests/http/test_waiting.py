@@ -1,15 +1,18 @@
 """Requests that wait for something, in tests/http/waiting.c: whoever ends the wait, and whenever, each
 is answered once, and nothing is left of it. A sanitizer reports what is touched too late."""
 import json
+import mmap
 import os
 import random
 import signal
+import struct
 import threading
 import time
 
 import pytest
 
 from process import BINARY, SANITIZED
+from test_fault_sweep import CONTEXTS, LIBRARY, MANY, STRUCK
 from wire import Closed, Connection, until
 
 WAITING = os.path.join(os.path.dirname(BINARY), "..", "tests", "http", "slate_waiting")
@@ -18,8 +21,8 @@ SOON = "1500"  # milliseconds: much longer than anything else here takes
 
 @pytest.fixture
 def waiting(server):
-    def start(*flags, **keywords):
-        return server(*flags, binary=WAITING, **keywords)
+    def start(*flags, program=WAITING, **keywords):
+        return server(*flags, binary=program, **keywords)
     return start
 
 
@@ -204,6 +207,40 @@ def test_the_deadline_of_a_request_holds_while_it_waits(waiting):
     assert one.metric("slate_requests_aborted_total") == 1
 
 
+@pytest.mark.parametrize("target, body", [
+    ("/wait/own", b"w"), ("/wait/now,20,own", b"www"), ("/stream/none?size=9", b"abcdefghi"),
+    ("/stream/own,20,now?size=9&every=4", b"abcdefghi")])
+def test_every_allocation_may_fail(waiting, tmp_path, target, body):
+    """Whichever call for memory is refused, also after a wait: an answer, and nothing left."""
+    path = tmp_path / "aim"
+    path.write_bytes(bytes(24))
+    one = waiting("--mem-debug", "count", "--threads", "1", program=WAITING + "_fault",
+                  env={"FAULT_FILE": str(path)})
+    with open(path, "r+b") as file:
+        aim = mmap.mmap(file.fileno(), 24)
+    refused = 0
+    for kind in (LIBRARY, CONTEXTS):
+        for k in range(1, MANY):
+            aim[:] = bytes(24)
+            struct.pack_into("<Q", aim, kind, k)
+            try:
+                answer = one.request("GET", target)
+                assert answer.status in (200, 413, 503), f"call {k}: {answer}"
+                assert answer.status != 200 or answer.body == body
+                refused += answer.status != 200
+            except Closed:  # after the head: it is seen to be cut
+                assert "stream" in target
+                refused += 1
+                continue
+            if not struct.unpack_from("<Q", aim, STRUCK)[0]:
+                break
+        else:
+            pytest.fail(f"still failing after {MANY} calls")
+    assert answer.status == 200 and refused > 0
+    aim[:] = bytes(24)
+    assert_at_rest(one)
+
+
 # ---- The end -----------------------------------------------------------------------------------------
 
 
@@ -287,7 +324,7 @@ def test_random_waits_and_leaves_while_the_server_drains(waiting, end):
     clients = [Client(one.address, seed) for seed in range(count)]
     for client in clients:
         client.start()
-    until(lambda: sum(client.answers for client in clients) >= count * 10, "load", 120)
+    until(lambda: sum(client.answers for client in clients) >= count * 40, "load", 120)
     one.signal()
     assert one.wait(60) == 0
     for client in clients:
