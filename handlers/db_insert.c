@@ -1,5 +1,6 @@
 /* POST to a collection: one document or many, under ids that the server makes. With an
  * Idempotency-Key the store remembers the ids, and a request that is sent again gets the same answer. */
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +8,6 @@
 #include "db.h"
 #include "db_bulk.h"
 #include "db_id.h"
-#include "sha256.h"
 
 #define KEY_MAX 255 /* characters of an Idempotency-Key */
 
@@ -41,9 +41,9 @@ static size_t read_key(const char *at, char key[static KEY_MAX])
 static bool take_key(slate_request *req, store_op *op)
 {
     const char *header = slate_header(req, "Idempotency-Key");
-    char key[KEY_MAX], print[2 * SHA256_SIZE + 1];
-    unsigned char digest[SHA256_SIZE];
-    sha256 hash;
+    char key[KEY_MAX], print[2 * SHA256_DIGEST_SIZE + 1];
+    unsigned char digest[SHA256_DIGEST_SIZE];
+    struct sha256_ctx hash;
     size_t size, body_size;
     if (!header)
         return true;
@@ -56,11 +56,11 @@ static bool take_key(slate_request *req, store_op *op)
         return false;
     }
     const char *body = slate_body(req, &body_size);
-    sha256_begin(&hash);
-    sha256_add(&hash, is_lines(req) ? "L" : "J", 1);
-    sha256_add(&hash, body, body_size);
-    sha256_end(&hash, digest);
-    for (size_t i = 0; i < SHA256_SIZE; i++)
+    sha256_init(&hash);
+    sha256_update(&hash, 1, (const uint8_t *)(is_lines(req) ? "L" : "J"));
+    sha256_update(&hash, body_size, (const uint8_t *)body);
+    sha256_digest(&hash, sizeof digest, digest);
+    for (size_t i = 0; i < SHA256_DIGEST_SIZE; i++)
         snprintf(print + 2 * i, 3, "%02x", digest[i]);
     op->key.at = mem_printf(op->memory, &op->key.size, "%.*s/%.*s", (int)op->collection.size,
                             op->collection.at, (int)size, key);

@@ -45,8 +45,8 @@ char *db_query_encode(char *at, const char *text)
 bool db_query_begin(db_query *q, mem_context *ctx, const char *collection)
 {
     *q = (db_query){.ctx = ctx, .query = mem_alloc_array(ctx, 1, sizeof *q->query)};
-    sha256_begin(&q->hash);
-    sha256_add(&q->hash, collection, strlen(collection) + 1);
+    sha256_init(&q->hash);
+    sha256_update(&q->hash, strlen(collection) + 1, (const uint8_t *)collection);
     return q->query != NULL;
 }
 
@@ -164,8 +164,8 @@ bool db_query_add(db_query *q, const char *name, const char *value, db_fault *fa
         return keep(&q->limit, &words, value);
     if (strcmp(name, "select") == 0)
         return read_select(q, &words, value);
-    sha256_add(&q->hash, name, strlen(name) + 1);
-    sha256_add(&q->hash, value, strlen(value) + 1);
+    sha256_update(&q->hash, strlen(name) + 1, (const uint8_t *)name);
+    sha256_update(&q->hash, strlen(value) + 1, (const uint8_t *)value);
     return strcmp(name, "order") == 0 ? read_order(q, &words, value)
                                       : read_filter(q, &words, value);
 }
@@ -194,7 +194,7 @@ static bool read_limit(db_query *q, bool stream, db_fault *fault)
 
 bool db_query_end(db_query *q, bool stream, db_fault *fault)
 {
-    sha256_end(&q->hash, q->print);
+    sha256_digest(&q->hash, sizeof q->print, q->print);
     if (!read_limit(q, stream, fault))
         return false;
     return !q->after || db_cursor_read(q->ctx, q->after, q->print, q->query, &q->position, fault);

@@ -2,8 +2,9 @@
 #ifndef SLATE_DB_QUERY_H
 #define SLATE_DB_QUERY_H
 
+#include <nettle/sha2.h>
+
 #include "db_fault.h"
-#include "sha256.h"
 #include "store/store.h"
 
 #define DB_QUERY_MAX 2048 /* bytes of all parameters but `after`, as a link writes them */
@@ -13,13 +14,13 @@
 typedef struct db_query {
     store_query *query; /* what has been read so far; it and all texts lie in `ctx` */
     mem_context *ctx;
-    uint64_t position;     /* rows before these, as the cursor has it */
-    const char *limit;     /* the parameters that are read last; NULL: absent */
-    const char *after;     /* borrowed until db_query_end */
-    bool ordered, selects; /* `order`, `select` were given */
-    size_t size;           /* bytes so far, for DB_QUERY_MAX */
-    sha256 hash;           /* of collection, filters and order */
-    unsigned char print[SHA256_SIZE];
+    uint64_t position;      /* rows before these, as the cursor has it */
+    const char *limit;      /* the parameters that are read last; NULL: absent */
+    const char *after;      /* borrowed until db_query_end */
+    bool ordered, selects;  /* `order`, `select` were given */
+    size_t size;            /* bytes so far, for DB_QUERY_MAX */
+    struct sha256_ctx hash; /* of collection, filters and order */
+    unsigned char print[SHA256_DIGEST_SIZE];
 } db_query;
 
 /* Begins with the collection, which binds the cursor. false: memory. */

@@ -2,13 +2,13 @@
  * fails if they do not agree. */
 #include "openapi.h"
 
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../server/log.h"
 #include "builtin.h"
 #include "db_condition.h"
-#include "sha256.h"
 
 static const char *const method_names[SLATE_METHODS] = {
     [SLATE_GET] = "get",     [SLATE_POST] = "post",     [SLATE_PUT] = "put",
@@ -136,11 +136,11 @@ static struct {
 
 static void take_revision(void)
 {
-    unsigned char digest[SHA256_SIZE];
-    sha256 hash;
-    sha256_begin(&hash);
-    sha256_add(&hash, served.text.text, served.text.length);
-    sha256_end(&hash, digest);
+    unsigned char digest[SHA256_DIGEST_SIZE];
+    struct sha256_ctx hash;
+    sha256_init(&hash);
+    sha256_update(&hash, served.text.length, (const uint8_t *)served.text.text);
+    sha256_digest(&hash, sizeof digest, digest);
     for (unsigned i = 0; i < sizeof served.revision; i++)
         served.revision = served.revision << 8 | digest[i];
     served.revision += served.revision == 0;

@@ -345,8 +345,11 @@ int pg_add_texts(pg_arguments *a, const store_text *texts, size_t count)
             return 1;
         }
     }
-    char *bytes = begin_array(a, size, count, TEXT_OID), *at = bytes + ARRAY_HEADER;
-    for (size_t i = 0; i < count && bytes; i++) {
+    char *bytes = begin_array(a, size, count, TEXT_OID);
+    if (!bytes)
+        return 1;
+    char *at = bytes + ARRAY_HEADER;
+    for (size_t i = 0; i < count; i++) {
         at = put_word(at, (uint32_t)texts[i].size);
         if (texts[i].size)
             memcpy(at, texts[i].at, texts[i].size);
@@ -366,8 +369,11 @@ int pg_add_revisions(pg_arguments *a, const uint64_t *values, size_t count)
         a->failed = true;
         return 1;
     }
-    char *bytes = begin_array(a, size, held, INT8_OID), *at = bytes + ARRAY_HEADER;
-    for (size_t i = 0; i < count && bytes; i++) {
+    char *bytes = begin_array(a, size, held, INT8_OID);
+    if (!bytes)
+        return 1;
+    char *at = bytes + ARRAY_HEADER;
+    for (size_t i = 0; i < count; i++) {
         if (values[i] > INT64_MAX)
             continue;
         at = put_word(at, sizeof *values);
