@@ -580,15 +580,58 @@ static void the_log_begins_anew(void **state)
     (void)state;
     char *json = malloc(SIZE + 1);
     assert_non_null(json);
-    memset(json, 'x', SIZE);
-    json[0] = json[SIZE - 1] = '"';
-    json[SIZE] = '\0';
     open_database(NULL);
     for (int i = 0; i < 200; i++) { /* 80 MB through a log of 4,000 pages of 4 KiB */
+        memset(json, 'a' + i % 2, SIZE);
+        json[0] = json[SIZE - 1] = '"';
+        json[SIZE] = '\0';
         assert_int_equal(write_one(make_put("x", json)), STORE_OK);
         store_sqlite.tidy(writer);
     }
     assert_true(log_size() < 24 * 1024 * 1024);
+    free(json);
+}
+
+static bool readers_stop; /* atomic */
+
+/* Reads for some milliseconds, again and again. */
+static void *read_always(void *arg)
+{
+    sqlite3 *db;
+    (void)arg;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    while (!__atomic_load_n(&readers_stop, __ATOMIC_RELAXED)) {
+        assert_int_equal(sqlite3_exec(db, "BEGIN; SELECT count(*) FROM document", NULL, NULL, NULL),
+                         SQLITE_OK);
+        usleep(5000);
+        assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    }
+    sqlite3_close(db);
+    return NULL;
+}
+
+static void readers_cannot_keep_the_log_growing(void **state)
+{
+    enum { SIZE = 400000, READERS = 6 };
+    pthread_t readers[READERS];
+    (void)state;
+    char *json = malloc(SIZE + 1);
+    assert_non_null(json);
+    open_database(NULL);
+    readers_stop = false;
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_always, NULL), 0);
+    for (int i = 0; i < 400; i++) { /* 160 MB */
+        memset(json, 'a' + i % 2, SIZE);
+        json[0] = json[SIZE - 1] = '"';
+        json[SIZE] = '\0';
+        assert_int_equal(write_one(make_put("x", json)), STORE_OK);
+        store_sqlite.tidy(writer);
+    }
+    __atomic_store_n(&readers_stop, true, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < READERS; i++)
+        pthread_join(readers[i], NULL);
+    assert_true(log_size() < 100 * 1024 * 1024);
     free(json);
 }
 
@@ -622,6 +665,7 @@ int main(void)
         TEST(the_same_kind_of_list_is_prepared_once),
         TEST(keys_are_forgotten_after_a_day),
         TEST(the_log_begins_anew),
+        TEST(readers_cannot_keep_the_log_growing),
         TEST(memory_of_sqlite_is_bounded),
     };
     if (!mkdtemp(directory))
