@@ -1,7 +1,9 @@
 """Arms: the programs and settings that are compared. A row here is an arm everywhere."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from .store import INDEXES
 
 
 @dataclass(frozen=True)
@@ -17,11 +19,17 @@ class Arm:
     def is_slate(self):
         return self.program == SLATE
 
-    def command(self, build, scenario):
+    def command(self, build, scenario, store=None):
+        """`store`: the path of its database, if it has one."""
         flags = ["--listen", "127.0.0.1:0", "--threads", str(scenario.threads)]
         if self.is_slate:
-            flags += ["--admin", "127.0.0.1:0", "--db", "off", *scenario.flags]
+            flags += ["--admin", "127.0.0.1:0", "--db", f"sqlite:{store}" if store else "off",
+                      *(INDEXES if store else ()), *scenario.flags]
         return [os.path.join(build, self.program), *flags, *self.flags]
+
+    def request(self, request):
+        """What this arm is asked instead of `request`."""
+        return replace(request, path=self.path) if self.path else request
 
     def environment(self):
         """The lab's own, less what would change the server. The sum of flags and environment is

@@ -7,9 +7,15 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
+from . import payload, store
+from .arm import ARENA
 from .idle import Watches
 from .server import Server, ServerError
+
+
+NDJSON = "application/x-ndjson"
 
 
 class BenchError(Exception):
@@ -24,7 +30,9 @@ class Bench:
         self.watches = Watches()
         self._servers = []
         self._checked = {}
-        self._bodies = {}
+        self._decks = {}
+        self._stores = {}  # rows -> (Rows, path of the file)
+        self._files = 0
         cpus = sorted(os.sched_getaffinity(0))
         # Server on one processor, client and lab on another; on one processor, all together.
         self.server_cpu, self.client_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 else (None, None)
@@ -59,37 +67,69 @@ class Bench:
         path.unlink(missing_ok=True)
         return str(path)
 
-    def body_files(self, scenario):
-        """The scenario's bodies as files."""
-        if scenario.name not in self._bodies:
-            paths = [self.scratch(f"{scenario.name}-{i}.json")
-                     for i in range(len(scenario.request.bodies))]
-            for path, body in zip(paths, scenario.request.bodies):
-                Path(path).write_bytes(body)
-            self._bodies[scenario.name] = paths
-        return self._bodies[scenario.name]
+    def new_file(self, kind):
+        """Another one each time, with a name as long as the last: it stands on command lines."""
+        self._files += 1
+        return self.scratch(f"{kind}-{self._files:06}")
+
+    def deck(self, scenario):
+        """What a client sends in this scenario."""
+        if scenario.name not in self._decks:
+            rows = self._store(scenario.rows)[0] if scenario.rows else None
+            self._decks[scenario.name] = payload.deck(scenario.requests, rows)
+        return self._decks[scenario.name]
+
+    def request_file(self, server, scenario):
+        """The deck as the clients read it: each request as it goes over the wire, behind its length."""
+        path = self.new_file("requests")
+        with open(path, "wb") as f:
+            for request in self.deck(scenario).order:
+                text = server.arm.request(request).text(server.address)
+                f.write(b"%d\n%b" % (len(text), text))
+        return path
+
+    def _store(self, count):
+        if count not in self._stores:
+            rows, path = store.Rows(count), self.new_file("store")
+            scenario = SimpleNamespace(threads=1, flags=store.BULK)
+            server = self._start(ARENA, scenario, path)
+            wrong = rows.insert(server)
+            if server.stop() != 0 or wrong:
+                raise BenchError(f"a store with {count} rows could not be made: {wrong or server.log()}")
+            self._stores[count] = rows, path
+        return self._stores[count]
 
     def start_server(self, arm, scenario, **more_env):
+        path = None
+        if scenario.rows:
+            _, filled = self._store(scenario.rows)
+            path = self.new_file("store")
+            store.copy(filled, path)
+        server = self._start(arm, scenario, path, **more_env)
+        server.store = path
+        return server
+
+    def _start(self, arm, scenario, path, **more_env):
         self._servers = [server for server in self._servers if server.running()]
-        server = Server(arm, arm.command(str(self.build), scenario),
-                        arm.environment() | more_env, self.server_cpu,
-                        self.scratch(f"server-{arm.name}-{len(self._servers)}.log"))
+        server = Server(arm, arm.command(str(self.build), scenario, path),
+                        arm.environment() | more_env, self.server_cpu, self.new_file("log"))
         self._servers.append(server)
         return server
 
     def check_answer(self, server, arm, scenario):
-        """One real request: the answer has to be the right JSON, on a connection that is kept."""
-        request = scenario.request
-        path, body = arm.path or request.path, request.bodies[0] if request.bodies else b""
-        status, headers, answer = server.ask(request.method, path, body)
-        if status != 200 or headers.get("Connection", "keep-alive").lower() == "close":
-            raise ServerError(f"{arm.name}: {path} answered {status}, "
-                              f"Connection: {headers.get('Connection')}")
-        key = scenario.name, answer
-        if key not in self._checked:
-            self._checked[key] = _is_json(answer, request.answers[0])
-        if not self._checked[key]:
-            raise ServerError(f"{arm.name}: {path} gave a wrong answer: {answer[:200]!r}")
+        """A real request of each kind: the answer has to be the right JSON, on a connection that is
+        kept."""
+        for request in map(arm.request, self.deck(scenario).samples):
+            what = f"{arm.name}: {request.method} {request.path}"
+            status, headers, answer = server.ask(request.method, request.path, request.body,
+                                                 headers=request.headers())
+            if status != 200 or headers.get("Connection", "keep-alive").lower() == "close":
+                raise ServerError(f"{what} answered {status}, Connection: {headers.get('Connection')}")
+            key = scenario.name, request.path, answer
+            if key not in self._checked:
+                self._checked[key] = _is_json(answer, request)
+            if not self._checked[key]:
+                raise ServerError(f"{what} gave a wrong answer: {answer[:200]!r}")
 
     def probe_handover(self):
         """Nanoseconds to hand a cache line from the one processor to the other, or None."""
@@ -100,8 +140,10 @@ class Bench:
         return float(said.stdout) if said.returncode == 0 else None
 
 
-def _is_json(text, value):
+def _is_json(text, request):
     try:
-        return json.loads(text) == value
+        if request.accept == NDJSON:
+            return [json.loads(line) for line in text.splitlines()] == request.answer
+        return json.loads(text) == request.answer
     except ValueError:
         return False

@@ -22,7 +22,7 @@ class Run:
         self.progress = Progress()
         self._to_do = [scenario.name for _, scenario, _, _ in self.steps]  # for the estimate alone
         self._seconds = {s.name: 1.2 + s.load.warm_up + s.load.seconds for s in scenarios}
-        self._counting_left = 3 * len(scenarios)
+        self._counting_left = sum(len(self._counting_arms(s)) for s in scenarios)
 
     def run(self):
         for block, scenario, arm, pair in self.steps:
@@ -30,9 +30,13 @@ class Run:
         self._finish_all()
         self._repeat_invalid()
         for scenario in self.scenarios:
-            for arm in (MALLOC, ARENA, YARDSTICK):
+            for arm in self._counting_arms(scenario):
                 self._count(scenario, arm)
         self.progress.end()
+
+    @staticmethod
+    def _counting_arms(scenario):
+        return [MALLOC, ARENA] + [YARDSTICK] * scenario.yardstick
 
     def _left(self):
         """Seconds to the end, by what a slot of each scenario took so far."""

@@ -11,7 +11,7 @@ import time
 from . import proc, swarm, wrk
 from .server import ServerError
 
-WARM_UP, COUNTED = 30, 100  # requests, one after the other
+WARM_UP = 0.3  # of the requests that are counted, sent before; one after the other
 POLL_SECONDS = 0.1
 LOAD_SECONDS = 1
 
@@ -46,20 +46,20 @@ class Counting:
             with open(counters, "rb") as f:
                 return struct.unpack(f"={len(COUNTERS)}Q", f.read())
         connection = http.client.HTTPConnection(*server.address, timeout=30)
-        self._send(connection, WARM_UP)
+        counted = self.scenario.load.counted
+        self._send(connection, round(WARM_UP * counted))
         before = read()
-        self._send(connection, COUNTED)
+        self._send(connection, counted)
         after = read()
         connection.close()
-        return {name: (b - a) / COUNTED for name, a, b in zip(COUNTERS, before, after)}
+        return {name: (b - a) / counted for name, a, b in zip(COUNTERS, before, after)}
 
     def _send(self, connection, times):
         """On one connection, or on one each where the scenario's own requests come so."""
-        request, load = self.scenario.request, self.scenario.load
-        body = request.bodies[0] if request.bodies else None
-        headers = {"Content-Type": "application/json"} if body else {}
-        for _ in range(times):
-            connection.request(request.method, self.arm.path or request.path, body, headers)
+        load, order = self.scenario.load, self.bench.deck(self.scenario).order
+        for i in range(times):
+            request = self.arm.request(order[i % len(order)])
+            connection.request(request.method, request.path, request.body or None, request.headers())
             answer = connection.getresponse()
             if answer.status != 200 or not answer.read():
                 raise ServerError(f"{self.arm.name}: answered {answer.status} while counting")
@@ -69,13 +69,12 @@ class Counting:
     def _portrait(self, server):
         """What the memory was made of under load: one dict per look."""
         out = self.bench.scratch("portrait")
-        request, load = self.scenario.request, self.scenario.load
-        path, bodies = self.arm.path or request.path, self.bench.body_files(self.scenario)
+        load, requests = self.scenario.load, self.bench.request_file(server, self.scenario)
         start, looks = time.monotonic(), []
         if load.client == "wrk":
-            client = wrk.start(server.address, path, request, load, LOAD_SECONDS, out, bodies)
+            client = wrk.start(server.address, load, LOAD_SECONDS, out, requests)
         else:
-            client = swarm.start(server.address, path, request, load, out, bodies)
+            client = swarm.start(server.address, load, out, requests)
         while client.poll() is None:
             if not os.path.exists(out):  # still under load
                 _, anonymous = proc.resident(server.pid)
@@ -84,6 +83,13 @@ class Counting:
             time.sleep(POLL_SECONDS)
         client.communicate()
         return looks
+
+
+def live(memory):
+    """What requests and the store hold, by /debug/memory; of a program that has none, unknown: 0."""
+    if not memory:
+        return 0
+    return memory["live_bytes"] + memory.get("modules", {}).get("store", {}).get("sqlite_memory_bytes", 0)
 
 
 def layers(memory, anonymous):

@@ -1,26 +1,79 @@
 """Requests made of real documents, each with the answer that is right for it."""
 
 import json
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 DOCUMENTS = Path("/usr/share/iso-codes/json")
+DRAWN = 2000  # requests on rows, in the order in which a client sends them
+OF_ROWS = ("document", "page", "written", "rows")  # what an answer can be where there is a store
 
 
 class PayloadError(Exception):
     pass
 
 
-@dataclass
+class Anything:
+    """Equal to whatever is there: an id or a revision that nobody can know beforehand."""
+
+    def __eq__(self, other):
+        return True
+
+    def __repr__(self):
+        return "anything"
+
+
+@dataclass(frozen=True)
 class Request:
     method: str
-    path: str
-    bodies: list  # of bytes; empty: requests without a body
-    answers: list  # the JSON value that the server has to answer with; one for each body, or one
+    path: str  # {id} and {n} stand for those of a row
+    body: bytes = b""
+    accept: str | None = None
+    answer: object = None  # the JSON value that the server has to answer with
+    of_rows: str | None = None  # or what the answer is of the rows, one of OF_ROWS
+    puts_row: bool = False  # the body is the row's own document
+    share: int = 1  # of so many of the scenario's shares
 
-    def body_bytes(self):
-        """The mean length of a body."""
-        return sum(map(len, self.bodies)) / len(self.bodies) if self.bodies else 0
+    def of_a_row(self):
+        """Whether it is another request for each row."""
+        return self.puts_row or "{" in self.path
+
+    def headers(self):
+        return ({"Content-Type": "application/json"} if self.body else {}) | (
+            {"Accept": self.accept} if self.accept else {})
+
+    def text(self, address):
+        """As it goes over the wire to a server at `address`."""
+        fields = {"Host": f"{address[0]}:{address[1]}"} | self.headers()
+        if self.body:
+            fields["Content-Length"] = len(self.body)
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        return f"{self.method} {self.path} HTTP/1.1\r\n{head}\r\n".encode() + self.body
+
+
+@dataclass
+class Deck:
+    """What a client sends. `samples`: one request of each kind, by which the answers are checked;
+    `order`: all of them, to be sent over and over."""
+
+    samples: list
+    order: list
+
+
+def deck(requests, rows):
+    """`rows`: store.Rows, or None. The same deck in every run: chance is no difference between arms."""
+    if rows is None:
+        return Deck(requests, requests)
+    samples = [rows.answered(request, rows.last // 2) for request in requests]
+    if not any(request.of_a_row() for request in requests):
+        return Deck(samples, samples)
+    rng = random.Random(1)
+    shares = sum(request.share for request in requests)
+    order = [rows.fill(request, rng.randint(0, rows.last)) for request in requests
+             for _ in range(DRAWN * request.share // shares)]
+    rng.shuffle(order)
+    return Deck(samples, order)
 
 
 def merge_patch(target, patch):
@@ -37,27 +90,39 @@ def merge_patch(target, patch):
 
 
 def build(spec):
-    """From a scenario's [request]. A body is a document as it is on disk, or the first records of it
-    that make `at_least` so many bytes (a list: one body for each), or the records `by` one of their
-    members with a `patch`."""
-    if "body" not in spec:
-        return Request(spec["method"], spec["path"], [], [json.loads(spec["answer"])])
+    """[Request, ...] from a scenario's [request], or one of its [[request]]. A body is a text, or made
+    of a document: as it is on disk, or the first records of it that make `at_least` so many bytes (a
+    list: a request for each), or the records `by` one of their members with a `patch`. The answer is
+    that document, unless it is said; members of it that are `unforeseen` can be anything."""
+    spec = dict(spec)
+    body = spec.pop("body", None)
+    if "answer" in spec:
+        spec["answer"] = json.loads(spec["answer"])
+        spec["answer"] |= {name: Anything() for name in spec.pop("unforeseen", [])}
+    if spec.get("of_rows", OF_ROWS[0]) not in OF_ROWS:
+        raise PayloadError(f"of_rows is one of {', '.join(OF_ROWS)}")
+    request = Request(**spec)
+    if body is None:
+        return [request]
+    if isinstance(body, str):
+        return [replace(request, body=body.encode())]
+    return [replace(request, body=text, answer=answer) for text, answer in _of_document(body)]
+
+
+def _of_document(body):
     known = {"from", "at_least", "by", "patch"}
-    if set(spec["body"]) - known:
+    if set(body) - known:
         raise PayloadError(f"a body knows {', '.join(sorted(known))}")
-    text, document = _published(spec["body"]["from"])
-    if "patch" in spec["body"]:
-        bodies = [_merge_body(document, spec["body"]["by"], json.loads(spec["body"]["patch"]))]
-    elif "at_least" in spec["body"]:
-        sizes = spec["body"]["at_least"]
-        bodies = [_first_records(document, size) for size in sizes]
-    else:
-        bodies = [(text, document)]
-    return Request(spec["method"], spec["path"], [body for body, _ in bodies],
-                   [answer for _, answer in bodies])
+    text, document = published(body["from"])
+    if "patch" in body:
+        return [_merge_body(document, body["by"], json.loads(body["patch"]))]
+    if "at_least" in body:
+        return [_first_records(document, size) for size in body["at_least"]]
+    return [(text, document)]
 
 
-def _published(name):
+def published(name):
+    """(text, value) of a document."""
     try:
         text = (DOCUMENTS / name).read_bytes()
     except OSError as error:
@@ -68,8 +133,12 @@ def _published(name):
 def _merge_body(document, by, patch):
     (records,) = document.values()
     document = {record[by]: record for record in records}
-    text = json.dumps({"doc": document, "patch": patch}, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(), merge_patch(document, patch)
+    return compact({"doc": document, "patch": patch}), merge_patch(document, patch)
+
+
+def compact(value):
+    """As programs write it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _first_records(document, at_least):

@@ -29,6 +29,6 @@ def blocks(scenarios, pairs, seed):
     for number in range((pairs + 1) // 2):
         first = 2 * number
         for scenario in scenarios:
-            others = [YARDSTICK, STATIC] if scenario.baseline else [YARDSTICK]
+            others = [YARDSTICK] * scenario.yardstick + [STATIC] * scenario.baseline
             for arm, pair in block(rng, first, min(2, pairs - first), number, others):
                 yield number, scenario, arm, pair

@@ -239,13 +239,14 @@ def _table(item):
         verdict = ratio["verdict"] if ratio else ""
         primary = ' class="primary"' if metric.name in item["primary"] else ""
         cells = [metrics.number(v, metric.unit) for v in values[:2]] + [report_text.ratio_text(ratio)]
+        of_plain = (f"<td>{escape(metrics.number(values[2], metric.unit))}</td>"
+                    f"<td>{escape(report_text.ratio_text(plain))}</td>") if item["ratio_plain"] else ""
         rows += (f"<tr{primary}><th>{escape(metric.label)}</th>" +
                  "".join(f"<td>{escape(c)}</td>" for c in cells) +
-                 f'<td class="verdict {verdict}">{verdict}</td>'
-                 f"<td>{escape(metrics.number(values[2], metric.unit))}</td>"
-                 f"<td>{escape(report_text.ratio_text(plain))}</td></tr>")
+                 f'<td class="verdict {verdict}">{verdict}</td>{of_plain}</tr>')
+    heads = "<th>plain</th><th>malloc / plain</th>" if item["ratio_plain"] else ""
     return ('<div class="wide"><table><thead><tr><th></th><th>malloc</th><th>arena</th>'
-            '<th>arena / malloc</th><th>verdict</th><th>plain</th><th>malloc / plain</th></tr></thead>'
+            f"<th>arena / malloc</th><th>verdict</th>{heads}</tr></thead>"
             f"<tbody>{rows}</tbody></table></div>")
 
 

@@ -48,7 +48,8 @@ def incomplete(item):
 def scenario(item, colour):
     lines = [f"{item['name']}: {item['about']}",
              f"  expected: {item['expected']}; found: {item['outcome']}. {item['why']}"]
-    rows = [("", "malloc", "arena", "arena / malloc", "", "plain", "malloc / plain")]
+    columns = 7 if item["ratio_plain"] else 5
+    rows = [("", "malloc", "arena", "arena / malloc", "", "plain", "malloc / plain")[:columns]]
     verdicts = [None]
     for metric in metrics.ALL:
         values = [item["arms"].get(arm, {}).get(metric.name) for arm in ("malloc", "arena", "plain")]
@@ -60,7 +61,7 @@ def scenario(item, colour):
         rows.append((metric.label + primary, metrics.number(values[0], metric.unit),
                      metrics.number(values[1], metric.unit), ratio_text(ratio),
                      SIGNS.get(verdict, ""), metrics.number(values[2], metric.unit),
-                     ratio_text(item["ratio_plain"].get(metric.name))))
+                     ratio_text(item["ratio_plain"].get(metric.name)))[:columns])
         verdicts.append(verdict)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row, verdict in zip(rows, verdicts):

@@ -7,7 +7,8 @@ from pathlib import Path
 from . import payload
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "scenarios"
-ORDER = ["json", "echo", "transform", "spike", "connections"]  # of the report; others follow
+COMPARED = ["json", "echo", "transform", "spike", "connections"]  # unless others are asked for
+ORDER = [*COMPARED, "transfer", "get", "list", "write", "mixed", "stream"]  # of the report; others follow
 WINNERS = ("arena", "malloc", "equivalent")
 
 
@@ -22,6 +23,7 @@ class Load:
     seconds: int = 0
     requests: int = 0  # per connection
     warm_up: float = 0
+    counted: int = 100  # requests in the slot that counts calls of malloc
 
 
 @dataclass
@@ -32,15 +34,19 @@ class Scenario:
     expected: str
     why: str
     primary: list
-    request: payload.Request
+    requests: list  # of payload.Request
     load: Load
     baseline: bool = False
+    yardstick: bool = True  # whether plain can do it
+    rows: int = 0  # that the server's store holds; 0: no store
     threads: int = 1
     flags: list = field(default_factory=list)  # for slate alone
     idle: list = field(default_factory=lambda: [0.1, 1, 5])  # seconds after the load
 
-    def in_flight(self):
-        return self.load.connections
+    def body_bytes(self):
+        """The mean length of a body."""
+        shares = sum(request.share for request in self.requests)
+        return sum(len(request.body) * request.share for request in self.requests) / shares
 
 
 def names():
@@ -54,8 +60,10 @@ def load(name):
         raise ScenarioError(f"there is no scenario {name!r}; there are: {', '.join(names())}")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        scenario = Scenario(**data | {"name": name, "load": Load(**data["load"]),
-                                      "request": payload.build(data["request"])})
+        asked = data.pop("request")
+        asked = asked if isinstance(asked, list) else [asked]
+        scenario = Scenario(**data | {"name": name, "load": Load(**data["load"]), "requests": [
+            request for spec in asked for request in payload.build(spec)]})
     except (KeyError, TypeError, ValueError, payload.PayloadError) as error:
         raise ScenarioError(f"{path}: {error}") from error
     if scenario.expected not in WINNERS:

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import time
 
+from . import store
+
 START_SECONDS = 10
 STOP_SECONDS = 40
 
@@ -36,6 +38,7 @@ class Server:
     def __init__(self, arm, command, env, cpu, log_path):
         self.arm = arm
         self._log = log_path
+        self.store = None  # the path of a database that goes when the server does
         with open(log_path, "wb") as log:
             self._process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -64,11 +67,12 @@ class Server:
         said = self.log().decode(errors="replace").strip() or "nothing"
         raise ServerError(f"{self.arm.name}: the server did not start; it said: {said}")
 
-    def ask(self, method, path, body=b"", address=None):
+    def ask(self, method, path, body=b"", address=None, headers=None):
         """(status, headers, body) of one request on a connection of its own."""
         connection = http.client.HTTPConnection(*(address or self.address), timeout=30)
         try:
-            headers = {"Content-Type": "application/json"} if body else {}
+            if headers is None:
+                headers = {"Content-Type": "application/json"} if body else {}
             connection.request(method, path, body=body or None, headers=headers)
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
@@ -113,11 +117,18 @@ class Server:
         """Asks it to end; the exit status (negative: the signal that ended it)."""
         self._process.terminate()
         try:
-            return self._process.wait(STOP_SECONDS)
+            status = self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
             return -signal.SIGKILL
+        self._clean()
+        return status
 
     def kill(self):
         self._process.kill()
         self._process.wait()
+        self._clean()
+
+    def _clean(self):
+        if self.store:
+            store.remove(self.store)

@@ -10,7 +10,7 @@ import resource
 import subprocess
 import time
 
-from . import gates, histogram, proc, swarm, wrk
+from . import counting, gates, histogram, proc, swarm, wrk
 from .idle import Watch
 from .server import Server, ServerError
 
@@ -32,6 +32,7 @@ class Slot:
         self.server = None
         self.watch = None
         self.version = None
+        self.requests = None  # the file from which the client sends
 
     # ---- The load --------------------------------------------------------------------------
 
@@ -52,6 +53,7 @@ class Slot:
         self.bench.watches.pause(0.1)
         self.facts["baseline"] = proc.anonymous(self.server.pid)
         self.bench.check_answer(self.server, self.arm, self.scenario)
+        self.requests = self.bench.request_file(self.server, self.scenario)
         if self.scenario.load.warm_up:
             client = self._start_client(self.bench.scratch("warm-up"))
             self.bench.watches.pause(self.scenario.load.warm_up)
@@ -70,12 +72,10 @@ class Slot:
         return self.scenario.load.client == "wrk"
 
     def _start_client(self, out):
-        request, load = self.scenario.request, self.scenario.load
-        path = self.arm.path or request.path
-        bodies = self.bench.body_files(self.scenario)
+        load = self.scenario.load
         if self._by_wrk():
-            return wrk.start(self.server.address, path, request, load, load.seconds, out, bodies)
-        return swarm.start(self.server.address, path, request, load, out, bodies)
+            return wrk.start(self.server.address, load, load.seconds, out, self.requests)
+        return swarm.start(self.server.address, load, out, self.requests)
 
     def _measure(self):
         pid, out = self.server.pid, self.bench.scratch("client")
@@ -125,8 +125,7 @@ class Slot:
         return proc.busy_ns(self.bench.cpus()) - own - int((children.ru_utime + children.ru_stime) * 1e9)
 
     def _live(self):
-        memory = self.server.memory()
-        return memory["live_bytes"] if memory else 0
+        return counting.live(self.server.memory())
 
     def _fail(self, error):
         self.gates.append(gates.Gate("run", False, str(error)))
@@ -171,7 +170,7 @@ class Slot:
     def _derive(self):
         """The metrics. Costs are per request that the server counts as answered."""
         client, facts, requests = self.client, self.facts, self.facts["requests"]
-        live = facts["memory_after"]["live_bytes"] if facts["memory_after"] else 0
+        live = counting.live(facts["memory_after"])
         at_rest = self.watch.marks[-1]
         user_ns = facts["cpu"].user_ns()
         self.metrics = {

@@ -1,6 +1,6 @@
 """A client for what wrk cannot do: many connections that are open together, each with a fixed number
-of requests, bodies in turn. Every answer to a body has to be the same bytes as the first to it. One
-thread, one selector.
+of requests, which it takes in turn. Every answer to a request has to be the same bytes as the first
+to it. One thread, one selector.
 
 As a program it takes a JSON object in argv[1] and leaves a JSON file, as wrk does."""
 
@@ -13,15 +13,17 @@ import time
 from pathlib import Path
 
 from . import histogram
+from .answer import Answer
 
 CONNECTS_AT_ONCE = 256  # well below the backlog of a listening socket
 PATIENCE = 30  # seconds without any event: the rest is lost
 
 
-def start(address, path, request, load, out, body_paths):
-    """Returns the process. The file `out` appears when the last answer has come."""
-    spec = {"address": address, "method": request.method, "path": path, "bodies": body_paths,
-            "connections": load.connections, "requests": load.requests, "out": out}
+def start(address, load, out, requests):
+    """`requests`: a file of them. Returns the process. The file `out` appears when the last answer has
+    come."""
+    spec = {"address": address, "deck": requests, "connections": load.connections,
+            "requests": load.requests, "out": out}
     return subprocess.Popen([sys.executable, "-m", "lab.swarm", json.dumps(spec)],
                             cwd=Path(__file__).resolve().parent.parent,
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -43,8 +45,7 @@ class Connection:
         self.left = swarm.spec["requests"]
         self.which = number % len(swarm.requests)  # of the swarm's requests
         self.sent = 0
-        self.received = bytearray()
-        self.needed = None  # length of the whole answer, once its head is here
+        self.answer = Answer()
         self.started = None
         self.fresh = True  # not known to be connected
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -64,55 +65,42 @@ class Connection:
         piece = self.socket.recv(1 << 18)
         if not piece:
             raise ConnectionError("closed by the server")
-        self.received += piece
-        if self.needed is None:
-            head = self.received.find(b"\r\n\r\n")
-            if head < 0:
-                return False
-            self.needed = head + 4 + _content_length(self.received[:head])
-        return len(self.received) >= self.needed
+        try:
+            self.answer.feed(piece)
+        except (ValueError, KeyError, IndexError) as error:
+            raise ConnectionError("that is no answer") from error
+        return self.answer.whole
 
     def next(self):
         """The answer is whole: counts it, makes ready for another. False: that was the last."""
-        self.swarm.count(self.which, self.received, time.perf_counter_ns() - self.started)
+        self.swarm.count(self.which, self.answer, time.perf_counter_ns() - self.started)
         self.left -= 1
         self.which = (self.which + 1) % len(self.swarm.requests)
-        self.sent, self.needed, self.started = 0, None, None
-        self.received = bytearray()
+        self.sent, self.answer, self.started = 0, Answer(), None
         return self.left > 0
 
 
-def _content_length(head):
-    for line in bytes(head).split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length":
-            return int(value)
-    raise ConnectionError("an answer without Content-Length")
+def _deck(path):
+    """The requests in a file, each behind its length."""
+    found = []
+    with open(path, "rb") as f:
+        for line in f:
+            found.append(f.read(int(line)))
+    return found
 
 
 class Swarm:
     def __init__(self, spec):
         self.spec = spec
-        self.requests = [self._request(Path(path).read_bytes()) for path in spec["bodies"]]
-        if not self.requests:
-            self.requests = [self._request(b"")]
+        self.requests = _deck(spec["deck"])
         self.first_answers = {}
         self.latencies = []
         self.errors = self.non_2xx = self.different = 0
 
-    def _request(self, body):
-        head = (f"{self.spec['method']} {self.spec['path']} HTTP/1.1\r\n"
-                f"Host: {self.spec['address'][0]}:{self.spec['address'][1]}\r\n")
-        if body:
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        return head.encode() + b"\r\n" + body
-
     def count(self, which, answer, nanoseconds):
         self.latencies.append(nanoseconds // 1000)
-        if not answer.startswith(b"HTTP/1.1 2"):
-            self.non_2xx += 1
-        body = bytes(answer[answer.find(b"\r\n\r\n") + 4:])
-        self.different += body != self.first_answers.setdefault(which, body)
+        self.non_2xx += answer.status // 100 != 2
+        self.different += answer.body() != self.first_answers.setdefault(which, answer.body())
 
     def run(self):
         with selectors.EpollSelector() as selector:

@@ -13,12 +13,12 @@ SCRIPT = Path(__file__).resolve().parent.parent / "wrk" / "steady.lua"
 TIMEOUT = 4  # seconds; wrk holds 8 bytes for each of its microseconds
 
 
-def start(address, path, request, load, seconds, out, body_paths):
-    """Returns the process. The file `out` appears when the load has ended."""
-    env = dict(os.environ, LAB_METHOD=request.method, LAB_BODY="".join(body_paths), LAB_OUT=out)
+def start(address, load, seconds, out, requests):
+    """`requests`: a file of them. Returns the process. The file `out` appears when the load has ended."""
+    env = dict(os.environ, LAB_REQUESTS=requests, LAB_OUT=out)
     return subprocess.Popen(
         ["wrk", "-t1", f"-c{load.connections}", f"-d{math.ceil(seconds)}s", f"--timeout={TIMEOUT}s",
-         "-s", str(SCRIPT), f"http://{address[0]}:{address[1]}{path}"],
+         "-s", str(SCRIPT), f"http://{address[0]}:{address[1]}/"],
         env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 

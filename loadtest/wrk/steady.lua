@@ -1,22 +1,32 @@
--- steady.lua: one request, made once, sent over and over; what wrk measured goes to a file as JSON.
+-- steady.lua: ready-made requests, sent in turn, over and over; what wrk measured goes to a file as
+-- JSON.
 --
--- Told by the environment: LAB_METHOD, LAB_BODY (a file, or nothing), LAB_OUT. There is no
--- response(): defining it makes wrk copy every body into Lua, and then the client is the limit.
+-- Told by the environment: LAB_REQUESTS (a file of requests, each behind its length), LAB_OUT. There
+-- is no response(): defining it makes wrk copy every body into Lua, and then the client is the limit.
 -- Bodies are checked by the lab, apart from the measuring.
 
 local function read(path)
-   local file = assert(io.open(path, "rb"))
-   local text = file:read("*a")
+   local file, found = assert(io.open(path, "rb")), {}
+   local length = file:read("*n")
+   while length do
+      file:read(1) -- the end of the line
+      found[#found + 1] = file:read(length)
+      length = file:read("*n")
+   end
    file:close()
-   return text
+   return found
 end
 
 function init()
-   wrk.method = os.getenv("LAB_METHOD")
-   local body = os.getenv("LAB_BODY")
-   if body and body ~= "" then
-      wrk.body = read(body)
-      wrk.headers["Content-Type"] = "application/json"
+   local requests = read(os.getenv("LAB_REQUESTS"))
+   if #requests == 1 then -- wrk asks once, and then Lua costs the client nothing
+      wrk.format = function() return requests[1] end
+      return
+   end
+   local at = 0
+   function request()
+      at = at % #requests + 1
+      return requests[at]
    end
 end
 

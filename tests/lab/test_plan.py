@@ -6,7 +6,9 @@ import pytest
 
 from lab import plan
 
-SCENARIOS = [SimpleNamespace(name="a", baseline=True), SimpleNamespace(name="b", baseline=False)]
+SCENARIOS = [SimpleNamespace(name="a", baseline=True, yardstick=True),
+             SimpleNamespace(name="b", baseline=False, yardstick=True),
+             SimpleNamespace(name="c", baseline=False, yardstick=False)]
 
 
 def steps(pairs, seed=1, name="a"):
@@ -40,11 +42,12 @@ def test_the_yardsticks_join_each_block_once_in_a_rotating_place():
         places.add(order.index("plain"))
     assert len(places) == 3
     assert "static" not in {arm for _, arm, _ in steps(6, name="b")}
+    assert {arm for _, arm, _ in steps(6, name="c")} == {"malloc", "arena"}
 
 
 def test_scenarios_take_turns_block_by_block():
     names = [scenario.name for _, scenario, _, _ in plan.blocks(SCENARIOS, 4, 1)]
-    assert "".join(dict.fromkeys(names)) == "ab"
+    assert "".join(dict.fromkeys(names)) == "abc"
     assert names.index("b") < len(names) // 2 < len(names) - names[::-1].index("a")
 
 

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab import proc, swarm
+from lab import payload, proc, swarm
+from lab.answer import Answer
 from lab.idle import Watch, Watches
 
 MIB = 1 << 20
@@ -141,15 +142,12 @@ def answers():
 
 
 def load(address, path, tmp_path, connections=20, requests=3):
-    bodies = []
-    for i, size in enumerate((10, 70_000)):
-        bodies.append(str(tmp_path / f"{i}.json"))
-        (tmp_path / f"{i}.json").write_bytes(b"x" * size)
+    texts = [payload.Request("POST", path, b"x" * size).text(address) for size in (10, 70_000)]
+    deck, out = tmp_path / "deck", str(tmp_path / "out")
+    deck.write_bytes(b"".join(b"%d\n%b" % (len(text), text) for text in texts))
     Answers.peers.clear()
-    request = SimpleNamespace(method="POST", path=path)
-    out = str(tmp_path / "out")
-    client = swarm.start(address, path, request,
-                         SimpleNamespace(connections=connections, requests=requests), out, bodies)
+    client = swarm.start(address, SimpleNamespace(connections=connections, requests=requests), out,
+                         str(deck))
     _, said = client.communicate(timeout=60)
     assert client.returncode == 0, said
     return swarm.read(out, connections)
@@ -171,3 +169,38 @@ def test_the_swarm_notices_errors(answers, tmp_path):
 def test_the_swarm_counts_a_server_that_is_not_there(tmp_path):
     assert load(("127.0.0.1", 1), "/", tmp_path)["errors"] == 20
     assert json.loads((tmp_path / "out").read_text())["requests"] == 0
+
+
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world"
+CHUNKED = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+           b"5\r\nhello\r\n6;a=b\r\n world\r\n0\r\n\r\n")
+
+
+def answer_of(text, piece):
+    answer = Answer()
+    for at in range(0, len(text), piece):
+        answer.feed(text[at:at + piece])
+    return answer
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 1000])
+def test_an_answer_is_the_same_in_chunks_and_in_whatever_pieces_it_comes(piece):
+    whole, chunked = answer_of(PLAIN, piece), answer_of(CHUNKED, piece)
+    assert whole.whole and chunked.whole and whole.status == chunked.status == 200
+    assert whole.body() == chunked.body() != answer_of(PLAIN.replace(b"w", b"W"), piece).body()
+
+
+@pytest.mark.parametrize("text", [PLAIN[:-1], CHUNKED[:-6], PLAIN[:10], CHUNKED.partition(b"hello")[0]])
+def test_a_part_is_not_the_whole(text):
+    assert not answer_of(text, 1000).whole
+
+
+def test_an_answer_may_be_empty():
+    assert answer_of(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 1000).whole
+
+
+@pytest.mark.parametrize("text", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n",
+                                  CHUNKED.replace(b"6;", b"x;")])
+def test_what_is_no_answer_is_refused(text):
+    with pytest.raises((ValueError, KeyError, IndexError)):
+        answer_of(text, 1000)

@@ -1,5 +1,6 @@
 """The programs that the lab brings along, and a whole slot."""
 import json
+import os
 import subprocess
 from dataclasses import replace
 
@@ -90,9 +91,27 @@ def test_a_slot_from_start_to_end(bench, arm):
     assert report["metrics"]["peak_rss_bytes"] > report["baseline_bytes"] > 0
 
 
+@pytest.mark.parametrize("arm", [MALLOC, ARENA], ids=lambda arm: arm.name)
+@pytest.mark.parametrize("name", ["mixed", "stream"])
+def test_a_slot_on_a_store(bench, arm, name):
+    item = scenario.load(name)
+    item = replace(item, rows=1000, idle=[0.1], load=replace(item.load, warm_up=0, seconds=1))
+    slot = Slot(bench, item, arm, {"block": 0, "pair": 0, "repeat": False})
+    slot.run()
+    path = slot.server.store
+    assert os.path.exists(path)
+    while not slot.ready():
+        bench.watches.pause(0.05)
+    slot.finish()
+    report = slot.report()
+    failed = {gate["name"] for gate in report["gates"] if not gate["passed"]}
+    assert failed <= {"duration", "little", "silence"}  # others may keep the machine busy
+    assert report["metrics"]["cpu_us_per_request"] > 0 and not os.path.exists(path)
+
+
 def test_a_wrong_answer_makes_the_slot_invalid(bench):
     item = scenario.load("json")
-    item = replace(item, request=replace(item.request, answers=[{"message": "Goodbye"}]))
+    item = replace(item, name="wrong", requests=[replace(item.requests[0], answer={"message": "Goodbye"})])
     slot = Slot(bench, item, YARDSTICK, {"block": 0, "pair": 0, "repeat": False})
     slot.run()
     slot.finish()

@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from lab import payload, scenario
+from lab import metrics, payload, scenario
+from lab.store import Rows
 
 
 @pytest.mark.parametrize("target, patch, expected", [  # RFC 7396, appendix A
@@ -29,31 +30,75 @@ def test_merge_patch(target, patch, expected):
 def test_every_scenario_loads_and_knows_its_answers(name):
     item = scenario.load(name)
     assert item.expected in scenario.WINNERS and item.why and item.primary
-    assert len(item.request.answers) == max(1, len(item.request.bodies))
-    assert all(len(body) <= 1024 * 1024 for body in item.request.bodies)
+    assert all(request.answer is not None or request.of_rows for request in item.requests)
+    assert all(len(request.body) <= 1024 * 1024 for request in item.requests)
+    assert set(item.primary) <= set(metrics.BY_NAME)
 
 
-def test_the_five_scenarios_come_in_order():
-    assert scenario.names()[:5] == ["json", "echo", "transform", "spike", "connections"]
+def test_what_compare_runs_comes_first_in_order():
+    assert scenario.names()[:5] == scenario.COMPARED == ["json", "echo", "transform", "spike", "connections"]
 
 
 def test_an_echo_is_the_document_as_published():
-    request = scenario.load("echo").request
-    assert request.bodies == [(payload.DOCUMENTS / "iso_3166-1.json").read_bytes()]
-    assert json.loads(request.bodies[0]) == request.answers[0]
+    (request,) = scenario.load("echo").requests
+    assert request.body == (payload.DOCUMENTS / "iso_3166-1.json").read_bytes()
+    assert json.loads(request.body) == request.answer
 
 
 def test_the_spike_has_documents_of_several_sizes_from_100_kb():
-    sizes = [len(body) for body in scenario.load("spike").request.bodies]
+    requests = scenario.load("spike").requests
+    sizes = [len(request.body) for request in requests]
     assert len(set(sizes)) == len(sizes) > 1
-    assert 102_400 <= min(sizes) and all(json.loads(b) for b in scenario.load("spike").request.bodies)
+    assert 102_400 <= min(sizes) and all(json.loads(request.body) == request.answer for request in requests)
 
 
 def test_the_patch_changes_adds_and_removes():
-    request = scenario.load("transform").request
-    before, after = json.loads(request.bodies[0])["doc"], request.answers[0]
+    (request,) = scenario.load("transform").requests
+    before, after = json.loads(request.body)["doc"], request.answer
     assert set(before) - set(after) and set(after) - set(before)
     assert any(before[code] != after[code] for code in set(before) & set(after))
+
+
+@pytest.fixture
+def rows():
+    made = Rows(200)
+    made.ids = [f"id{n}" for n in range(200)]
+    return made
+
+
+def test_the_clock_of_an_answer_can_say_anything():
+    (request,) = scenario.load("transfer").requests
+    assert len(request.body) == 441
+    assert request.answer | {"created_on": "now"} == request.answer != request.answer | {"amount": 1}
+
+
+def test_a_request_goes_over_the_wire_with_its_length():
+    text = payload.Request("POST", "/echo", b"[1]").text(("127.0.0.1", 80))
+    assert text == (b"POST /echo HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Type: application/json\r\n"
+                    b"Content-Length: 3\r\n\r\n[1]")
+    assert payload.Request("GET", "/", accept="a/b").text(("h", 1)).endswith(b"\r\nAccept: a/b\r\n\r\n")
+
+
+def test_requests_on_rows_come_in_their_shares_and_each_knows_its_row(rows):
+    deck = payload.deck(scenario.load("mixed").requests, rows)
+    pages = sum("limit=50" in request.path for request in deck.order)
+    writes = [request for request in deck.order if request.method == "PUT"]
+    assert (pages, len(writes), len(deck.order)) == (300, 100, 2000)
+    assert len({request.path for request in deck.order}) > 200
+    assert all(json.loads(r.body)["n"] == int(r.path.rpartition("/id")[2]) for r in writes)
+    one, page, written = [request.answer for request in deck.samples]
+    assert one == rows.document(75) and len(page) == 50 and page[0]["document"] == one
+    assert {"id": "id75", "revision": 9} == written != {"id": "id76", "revision": 9}
+
+
+def test_the_deck_is_the_same_in_every_run(rows):
+    requests = scenario.load("get").requests
+    assert payload.deck(requests, rows) == payload.deck(requests, rows)
+
+
+def test_a_stream_is_one_request(rows):
+    deck = payload.deck(scenario.load("stream").requests, rows)
+    assert len(deck.order) == 1 and len(deck.samples[0].answer) == 200
 
 
 def test_an_unknown_scenario_is_named_with_those_there_are():
