@@ -392,6 +392,8 @@ static void a_declared_index_is_taken(void **state)
     const char *page = plan_of(paged);
     assert_non_null(strstr(page, "using slate_by_"));
     assert_null(strstr(page, "Sort")); /* it is in order already */
+    /* It begins where the page does, and not where the filter does. */
+    assert_non_null(strstr(page, ">= '40'::numeric"));
 
     store_query *tag = filtered("tags", STORE_EQ, STORE_STRING, text("t77"));
     tag->filters[0].path.token[1] = text("0");
@@ -676,52 +678,117 @@ static void a_connection_that_broke_at_rest_is_opened_again(void **state)
     assert_int_equal(get("a")->status, STORE_OK);
 }
 
-/* Writes a document that the observer has locked; in a thread, since it waits. */
-static void *write_locked(void *arg)
+/* Operations that are written in a thread, since they wait for what the observer does. */
+struct waiting {
+    pthread_t thread;
+    store_op *ops[3];
+    size_t count;
+};
+
+static void *write_waiting(void *arg)
 {
-    write_one(arg);
+    struct waiting *w = arg;
+    store_postgresql.write(session, w->ops, w->count);
     return NULL;
 }
 
-/* Begins a write that hangs on a lock. */
-static pthread_t begin_locked(store_op *op)
+/* Returns when they wait for a lock. */
+static void begin_waiting(struct waiting *w)
 {
-    static const char *const documents[][2] = {{"a", "1"}};
-    pthread_t thread;
-    put_all(documents, 1);
-    observe("BEGIN");
-    observe("SELECT 1 FROM slate_documents FOR UPDATE");
-    assert_int_equal(pthread_create(&thread, NULL, write_locked, op), 0);
+    assert_int_equal(pthread_create(&w->thread, NULL, write_waiting, w), 0);
     while (strcmp(observe("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
                   "1") != 0)
         observe("SELECT pg_sleep(0.01)");
-    return thread;
 }
 
-static void a_write_that_the_server_breaks_off_is_not_written(void **state)
+static void put_and_lock(void)
+{
+    static const char *const documents[][2] = {{"a", "1"}};
+    put_all(documents, 1);
+    observe("BEGIN");
+    observe("SELECT 1 FROM slate_documents FOR UPDATE");
+}
+
+static void a_condition_is_checked_of_what_others_put_meanwhile(void **state)
+{
+    struct waiting w = {.ops = {put("a", "2")}, .count = 1};
+    (void)state;
+    w.ops[0]->condition.is = STORE_PRESENT;
+    put_and_lock();
+    /* At no moment is there none, as others see it. */
+    observe("DELETE FROM slate_documents");
+    observe("INSERT INTO slate_documents (collection, id, revision, made, modified, body)"
+            " SELECT 'people', 'a', r, r, 0, '3' FROM nextval('slate_revision') AS r");
+    begin_waiting(&w);
+    observe("COMMIT");
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.ops[0]->status, STORE_OK);
+    assert_false(w.ops[0]->created);
+    assert_text(get("a")->bytes, "2");
+}
+
+static void an_id_that_is_taken_meanwhile_is_taken(void **state)
+{
+    struct waiting w = {.ops = {insert("b", "2"), insert("a", "2")}, .count = 2};
+    (void)state;
+    observe("BEGIN");
+    observe("INSERT INTO slate_documents (collection, id, revision, made, modified, body)"
+            " VALUES ('people', 'a', 0, 0, 0, '1')");
+    begin_waiting(&w);
+    observe("COMMIT");
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.ops[0]->status, STORE_OK);
+    assert_int_equal(w.ops[1]->status, STORE_EXISTS);
+    assert_text(get("a")->bytes, "1");
+    assert_text(get("b")->bytes, "2");
+}
+
+static void one_of_two_that_wait_for_each_other_tries_again(void **state)
+{
+    struct waiting w = {.ops = {op_of(STORE_CLEAR, "")}, .count = 1};
+    static const char *const documents[][2] = {{"a", "1"}, {"b", "1"}};
+    (void)state;
+    put_all(documents, 2);
+    observe("SET deadlock_timeout = '60s'"); /* the store finds out, and gives way */
+    observe("BEGIN");
+    observe("SELECT 1 FROM slate_documents WHERE id = 'b' FOR UPDATE");
+    begin_waiting(&w);
+    observe("SELECT 1 FROM slate_documents WHERE id = 'a' FOR UPDATE");
+    observe("COMMIT");
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.ops[0]->status, STORE_OK);
+    assert_int_equal(w.ops[0]->affected, 2);
+    assert_true(atomic_load(&((pg_database *)database)->repeated) > 0);
+}
+
+static void what_the_server_breaks_off_is_not_written(void **state)
 {
     char sql[80];
-    store_op *op = put("a", "2");
+    struct waiting w = {.ops = {put("A", "not JSON"), put("a", "2"), put("b", "2")}, .count = 3};
     (void)state;
-    pthread_t thread = begin_locked(op);
+    put_and_lock();
+    begin_waiting(&w); /* at the second of them, alone after the first has failed them all */
     snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d, 10000)", backend_pid());
     observe(sql);
-    pthread_join(thread, NULL);
+    pthread_join(w.thread, NULL);
     observe("ROLLBACK");
-    assert_int_equal(op->status, STORE_BUSY);
+    assert_int_equal(w.ops[0]->status, STORE_FAILED);
+    assert_int_equal(w.ops[1]->status, STORE_BUSY);
+    assert_int_equal(w.ops[2]->status, STORE_BUSY); /* never sent: not in doubt */
     assert_false(store_postgresql.session_alive(session));
     assert_text(get("a")->bytes, "1");
 }
 
 static void a_write_whose_end_nobody_saw_is_unknown(void **state)
 {
-    store_op *op = put("a", "2");
+    struct waiting w = {.ops = {put("a", "2")}, .count = 1};
     (void)state;
-    pthread_t thread = begin_locked(op);
+    put_and_lock();
+    begin_waiting(&w);
     /* The whole server ends and recovers when a process of it is killed. */
     assert_int_equal(kill(backend_pid(), SIGKILL), 0);
-    pthread_join(thread, NULL);
-    assert_int_equal(op->status, STORE_UNKNOWN);
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.ops[0]->status, STORE_UNKNOWN);
     assert_false(store_postgresql.session_alive(session));
     PQfinish(observer);
     char error[STORE_ERROR_MAX];
@@ -759,9 +826,9 @@ static void a_server_that_stands_still_is_left(void **state)
 static void old_answers_are_forgotten(void **state)
 {
     store_op *first = insert("a", "1"), *again = insert("b", "1"), *later = insert("b", "1");
-    store_op *ops[] = {first, again, later};
+    store_op *other = insert("c", "1"), *ops[] = {first, again, other, later};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         ops[i]->key = text("k");
         ops[i]->fingerprint = text("f");
         ops[i]->remember = text("answer");
@@ -771,6 +838,9 @@ static void old_answers_are_forgotten(void **state)
     assert_int_equal(again->status, STORE_REPLAYED);
     assert_int_equal(again->revision, first->revision);
     assert_text(again->bytes, "answer");
+    other->fingerprint = text("g");
+    write_one(other);
+    assert_int_equal(other->status, STORE_KEY_REUSED);
     observe("UPDATE slate_answers SET since = now() - interval '25 hours'");
     ((pg_link *)session)->forgot_ms = clock_ms() - 3600000;
     store_postgresql.tidy(session);
@@ -799,7 +869,10 @@ int main(void)
         with_store(a_lock_is_waited_for_within_the_time),
         with_store(a_statement_that_takes_too_long_is_ended),
         with_store(a_connection_that_broke_at_rest_is_opened_again),
-        with_store(a_write_that_the_server_breaks_off_is_not_written),
+        with_store(a_condition_is_checked_of_what_others_put_meanwhile),
+        with_store(an_id_that_is_taken_meanwhile_is_taken),
+        with_store(one_of_two_that_wait_for_each_other_tries_again),
+        with_store(what_the_server_breaks_off_is_not_written),
         with_store(a_server_that_stands_still_is_left),
         with_store(old_answers_are_forgotten),
         with_store(a_write_whose_end_nobody_saw_is_unknown), /* last: the server starts anew */
