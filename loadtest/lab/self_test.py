@@ -11,7 +11,7 @@ from dataclasses import replace
 from . import compare, metrics, plan, scenario, stats
 from .arm import MALLOC, YARDSTICK
 from .bench import Bench
-from .slot import Slot
+from .slot import run_alone
 
 METRICS = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
 INJECTED = 0.05  # of what a request costs
@@ -40,13 +40,9 @@ class SelfTest:
         self.slots = []  # as dicts
 
     def slot(self, arm, pair=None):
-        slot = Slot(self.bench, self.item, arm, {"block": None, "pair": pair, "repeat": False})
         print(f"  {arm.name}", file=sys.stderr)
-        slot.run()
-        while not slot.ready():
-            self.bench.watches.pause(0.05)
-        slot.finish()
-        self.slots.append(slot.report())
+        self.slots.append(run_alone(self.bench, self.item, arm,
+                                    {"block": None, "pair": pair, "repeat": False}))
         return self.slots[-1]
 
     def pairs(self, arms, pairs, rng):

@@ -212,3 +212,13 @@ class Slot:
 
     def _tail(self):
         return sorted(self.watch.curve + [(m["t"], m["anonymous"]) for m in self.watch.marks])
+
+
+def run_alone(bench, scenario, arm, place):
+    """A slot from start to end, with nothing else meanwhile; as it stands in report.json."""
+    slot = Slot(bench, scenario, arm, place)
+    slot.run()
+    while not slot.ready():
+        bench.watches.pause(0.05)
+    slot.finish()
+    return slot.report()

@@ -9,7 +9,9 @@ import pytest
 from lab import counting, scenario
 from lab.arm import ARENA, MALLOC, STATIC, YARDSTICK
 from lab.bench import Bench
-from lab.slot import Slot
+from lab.slot import Slot, run_alone
+
+PLACE = {"block": 0, "pair": 0, "repeat": False}
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +80,7 @@ def test_malloc_calls_are_counted(bench):
 def test_a_slot_from_start_to_end(bench, arm):
     item = scenario.load("spike")
     item = replace(item, idle=[0.1, 0.3], load=replace(item.load, connections=8, requests=2))
-    slot = Slot(bench, item, arm, {"block": 0, "pair": 0, "repeat": False})
-    slot.run()
-    while not slot.ready():
-        bench.watches.pause(0.05)
-    slot.finish()
-    report = json.loads(json.dumps(slot.report()))
+    report = json.loads(json.dumps(run_alone(bench, item, arm, PLACE)))
     failed = [gate for gate in report["gates"] if not gate["passed"]]
     assert [gate for gate in failed if gate["name"] != "duration"] == []  # others may keep the machine busy
     assert report["requests"] == report["client"]["requests"] == 16
@@ -96,7 +93,7 @@ def test_a_slot_from_start_to_end(bench, arm):
 def test_a_slot_on_a_store(bench, arm, name):
     item = scenario.load(name)
     item = replace(item, rows=1000, idle=[0.1], load=replace(item.load, warm_up=0, seconds=1))
-    slot = Slot(bench, item, arm, {"block": 0, "pair": 0, "repeat": False})
+    slot = Slot(bench, item, arm, PLACE)
     slot.run()
     path = slot.server.store
     assert os.path.exists(path)
@@ -112,8 +109,5 @@ def test_a_slot_on_a_store(bench, arm, name):
 def test_a_wrong_answer_makes_the_slot_invalid(bench):
     item = scenario.load("json")
     item = replace(item, name="wrong", requests=[replace(item.requests[0], answer={"message": "Goodbye"})])
-    slot = Slot(bench, item, YARDSTICK, {"block": 0, "pair": 0, "repeat": False})
-    slot.run()
-    slot.finish()
-    report = slot.report()
+    report = run_alone(bench, item, YARDSTICK, PLACE)
     assert not report["valid"] and "wrong answer" in report["gates"][-1]["said"]
