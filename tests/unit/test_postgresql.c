@@ -727,20 +727,32 @@ static void a_condition_is_checked_of_what_others_put_meanwhile(void **state)
     assert_text(get("a")->bytes, "2");
 }
 
+/* Inserts, while another transaction takes an id and ends. */
+static void insert_meanwhile(struct waiting *w, const char *sql)
+{
+    observe("BEGIN");
+    observe(sql);
+    begin_waiting(w);
+    observe("COMMIT");
+    pthread_join(w->thread, NULL);
+}
+
+#define TAKE(id)                                                                   \
+    "INSERT INTO slate_documents (collection, id, revision, made, modified, body)" \
+    " VALUES ('people', '" id "', 0, 0, 0, '1')"
+
 static void an_id_that_is_taken_meanwhile_is_taken(void **state)
 {
-    struct waiting w = {.ops = {insert("b", "2"), insert("a", "2")}, .count = 2};
+    struct waiting alone = {.ops = {insert("a", "2")}, .count = 1};
+    struct waiting batch = {.ops = {insert("b", "2"), insert("c", "2")}, .count = 2};
     (void)state;
-    observe("BEGIN");
-    observe("INSERT INTO slate_documents (collection, id, revision, made, modified, body)"
-            " VALUES ('people', 'a', 0, 0, 0, '1')");
-    begin_waiting(&w);
-    observe("COMMIT");
-    pthread_join(w.thread, NULL);
-    assert_int_equal(w.ops[0]->status, STORE_OK);
-    assert_int_equal(w.ops[1]->status, STORE_EXISTS);
-    assert_text(get("a")->bytes, "1");
+    insert_meanwhile(&alone, TAKE("a"));
+    assert_int_equal(alone.ops[0]->status, STORE_EXISTS);
+    insert_meanwhile(&batch, TAKE("c"));
+    assert_int_equal(batch.ops[0]->status, STORE_OK);
+    assert_int_equal(batch.ops[1]->status, STORE_EXISTS);
     assert_text(get("b")->bytes, "2");
+    assert_text(get("c")->bytes, "1");
 }
 
 static void one_of_two_that_wait_for_each_other_tries_again(void **state)
