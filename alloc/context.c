@@ -50,7 +50,7 @@ static void run_callbacks(mem_context *ctx)
 
 static void release(mem_context *ctx)
 {
-    if (ctx->cur != ctx->first || ctx->block || ctx->large)
+    if (!mem_is_empty(ctx))
         ctx->kind->reset(ctx);
 }
 

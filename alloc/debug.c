@@ -261,7 +261,7 @@ void mem_debug_delete(mem_debug *debug)
 
 void mem_debug_attach(mem_debug *debug, mem_context *ctx)
 {
-    assert(!ctx->kind->debug && ctx->cur == ctx->first && !ctx->block && !ctx->large);
+    assert(!ctx->kind->debug && mem_is_empty(ctx));
     ctx->kind = mem_debug_kind(debug, ctx->kind);
     mem_shut_window(ctx);
 }

@@ -97,6 +97,12 @@ static inline size_t mem_bump_used(const mem_context *ctx)
            (size_t)(mem_bump_end(ctx) - mem_bump_back(ctx));
 }
 
+/* Whether nothing is allocated, at either end. */
+static inline bool mem_is_empty(const mem_context *ctx)
+{
+    return !ctx->block && !ctx->large && mem_bump_used(ctx) == 0;
+}
+
 /* Lets every allocation take the slow path. */
 static inline void mem_shut_window(mem_context *ctx)
 {

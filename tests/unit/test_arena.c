@@ -251,6 +251,29 @@ static void first_block_smaller_than_a_grain_is_none(void **state)
     }
 }
 
+static void either_end_alone_is_given_back(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[1024];
+    mem_context ctx;
+    mem_arena_init(&ctx, f->ctx, "inline", f->blocks, first, sizeof first);
+    for (uint64_t round = 1; round <= 8; round++) {
+        char *p = mem_alloc_aligned(&ctx, 400, round % 2 ? 1 : MEM_ALIGN);
+        assert_true(p >= first && p < first + sizeof first);
+        assert_int_equal(mem_get_stats(&ctx).used, 400);
+        mem_reset(&ctx);
+        assert_int_equal(mem_get_stats(&ctx).used, 0);
+        assert_int_equal(mem_get_stats(&ctx).resets, round);
+#if MEM_ASAN
+        assert_true(__asan_address_is_poisoned(p));
+#endif
+    }
+    mem_reset(&ctx); /* it is empty */
+    assert_int_equal(mem_get_stats(&ctx).resets, 8);
+    mem_delete(&ctx);
+}
+
 static void own_block_is_kept_over_resets(void **state)
 {
     needs_bare_contexts();
@@ -328,6 +351,7 @@ int main(void)
         ONE(mapping_follows_its_size_both_ways),
         ONE(first_block_serves_again_after_reset),
         ONE(first_block_smaller_than_a_grain_is_none),
+        ONE(either_end_alone_is_given_back),
         ONE(own_block_is_kept_over_resets),
         ONE(next_round_gets_the_same_blocks),
 #if MEM_ASAN
