@@ -295,12 +295,14 @@ static int compare(store_text a, store_text b)
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* Documents in the order of their names, then what touches many. */
+/* Documents in the order of their names, then what inserts; nothing goes past the removal of a whole
+ * collection. */
 static bool is_behind(const store_op *a, const store_op *b)
 {
-    bool many_a = a->kind >= STORE_INSERT, many_b = b->kind >= STORE_INSERT;
-    if (many_a || many_b)
-        return many_a && (!many_b || a->kind > b->kind);
+    if (a->kind == STORE_CLEAR || b->kind == STORE_CLEAR)
+        return false;
+    if (a->kind == STORE_INSERT || b->kind == STORE_INSERT)
+        return b->kind != STORE_INSERT;
     int order = compare(a->collection, b->collection);
     return order ? order > 0 : compare(a->id, b->id) > 0;
 }
