@@ -176,10 +176,11 @@ static void *arena_alloc(mem_context *ctx, size_t size, size_t align)
     return at;
 }
 
-/* The newest from the front; the newest from the back lies at mem_bump_back. */
+/* The newest from the front; the newest from the back lies at mem_bump_back. What has no byte took
+ * no place, so what ends there now is another's. */
 static bool is_newest(const mem_context *ctx, const void *p, size_t size)
 {
-    return mem_align_up((uintptr_t)p + size, MEM_ALIGN) == (uintptr_t)ctx->cur;
+    return size > 0 && mem_align_up((uintptr_t)p + size, MEM_ALIGN) == (uintptr_t)ctx->cur;
 }
 
 static void arena_free(mem_context *ctx, void *p, size_t size)

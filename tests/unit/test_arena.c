@@ -173,6 +173,25 @@ static void neighbour_is_never_the_newest(void **state)
     }
 }
 
+/* It lies at the back. Then what was behind it is freed, and the front comes past it. */
+static void size_0_is_never_the_newest(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[128];
+    mem_context ctx;
+    mem_arena_init(&ctx, f->ctx, "inline", f->blocks, first, sizeof first);
+    char *behind = mem_alloc_aligned(&ctx, 24, 8);
+    char *zero = mem_alloc_aligned(&ctx, 0, 8);
+    mem_free(&ctx, behind, 24);
+    char *front = mem_alloc(&ctx, 112);
+    memset(front, 1, 112);
+    char *grown = mem_resize(&ctx, zero, 0, 16);
+    memset(grown, 2, 16);
+    assert_true(is_filled(front, 112, 1));
+    mem_delete(&ctx);
+}
+
 static void large_block_grows_within_its_capacity(void **state)
 {
     needs_bare_contexts();
@@ -347,6 +366,7 @@ int main(void)
         ONE(newest_shrinks_and_frees_in_place),
         ONE(other_than_the_newest_waits_for_the_reset),
         ONE(neighbour_is_never_the_newest),
+        ONE(size_0_is_never_the_newest),
         ONE(large_block_grows_within_its_capacity),
         ONE(mapping_follows_its_size_both_ways),
         ONE(first_block_serves_again_after_reset),
