@@ -195,7 +195,7 @@ static void arena_free(mem_context *ctx, void *p, size_t size)
     char *back = mem_bump_back(ctx);
     if (is_newest(ctx, p, size))
         open_window(ctx, p, back);
-    else if (p == back)
+    else if (p == back && back < mem_bump_end(ctx)) /* behind it the caller's block may begin */
         open_window(ctx, ctx->cur, back + mem_align_up(size, MEM_GRAIN));
 }
 

@@ -254,6 +254,28 @@ static void first_block_serves_again_after_reset(void **state)
     mem_delete(&ctx);
 }
 
+static void first_block_may_lie_behind_a_bump_block(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    mem_block *low = mem_blocks_take(f->blocks, MEM_BLOCK_MIN);
+    mem_block *high = mem_blocks_take(f->blocks, MEM_BLOCK_MIN), header = *high;
+    assert_ptr_equal(high, (char *)low + MEM_BLOCK_MIN);
+    mem_blocks_give(f->blocks, low);
+
+    mem_context ctx;
+    mem_arena_init(&ctx, NULL, "behind", f->blocks, high, MEM_BLOCK_MIN);
+    char *first = mem_alloc(&ctx, MEM_BLOCK_MIN), *other = mem_alloc(&ctx, 16);
+    assert_ptr_equal(first, high);
+    assert_ptr_equal(other, (char *)low + MEM_BLOCK_HEADER);
+    mem_free(&ctx, first, MEM_BLOCK_MIN); /* not the newest: nothing becomes free */
+    char *back = mem_alloc_aligned(&ctx, 16, 8);
+    assert_true(back > (char *)low && back + 16 <= (char *)high);
+    mem_delete(&ctx);
+    *high = header;
+    mem_blocks_give(f->blocks, high);
+}
+
 static void first_block_smaller_than_a_grain_is_none(void **state)
 {
     needs_bare_contexts();
@@ -370,6 +392,7 @@ int main(void)
         ONE(large_block_grows_within_its_capacity),
         ONE(mapping_follows_its_size_both_ways),
         ONE(first_block_serves_again_after_reset),
+        ONE(first_block_may_lie_behind_a_bump_block),
         ONE(first_block_smaller_than_a_grain_is_none),
         ONE(either_end_alone_is_given_back),
         ONE(own_block_is_kept_over_resets),
