@@ -329,7 +329,9 @@ static bool arena_owns(const mem_context *ctx, const void *p, size_t size)
         }
         return false;
     }
-    if (is_within(p, size, mem_bump_start(ctx), ctx->cur) ||
+    /* What has no byte keeps no place: what it stood behind may be free again. */
+    char *front = size > 0 ? ctx->cur : mem_bump_end(ctx);
+    if (is_within(p, size, mem_bump_start(ctx), front) ||
         is_within(p, size, mem_bump_back(ctx), mem_bump_end(ctx)))
         return true;
     for (const mem_block *block = ctx->block; block; block = block->next) {

@@ -336,6 +336,17 @@ static void a_foreign_pointer_is_named(void **state)
     detach(&i);
 }
 
+static void an_allocation_of_no_byte_is_never_foreign(void **state)
+{
+    struct fixture *f = *state;
+    struct instruments i = attach(f, "trip,poison");
+    void *before = mem_alloc(i.ctx, 64), *zero = mem_alloc(i.ctx, 0);
+    mem_free(i.ctx, before, 64);
+    assert_non_null(zero = mem_resize(i.ctx, zero, 0, 0));
+    mem_free(i.ctx, zero, 0);
+    detach(&i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +363,7 @@ int main(void)
         BOTH(guarded_allocations_are_each_their_own),
         BOTH(an_overflow_by_one_byte_is_seen),
         BOTH(a_foreign_pointer_is_named),
+        BOTH(an_allocation_of_no_byte_is_never_foreign),
     };
     mem_debug_set_default(NULL); /* the tests attach their own */
     return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
