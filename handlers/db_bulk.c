@@ -56,22 +56,12 @@ typedef struct lines {
     mem_context *ctx; /* of one line */
 } lines;
 
-static bool answer_bad_line(const lines *l, int line, size_t start,
-                            const json_read_problem *problem)
+/* In the words of the line's own problem, but counted from the start of the body. */
+static bool answer_bad_line(const lines *l, int line, size_t start, json_read_problem problem)
 {
-    static const struct {
-        int status;
-        const char *type;
-    } answers[] = {
-        [JSON_READ_SYNTAX] = {400, "json-syntax"},
-        [JSON_READ_DUPLICATE] = {400, "json-duplicate-key"},
-        [JSON_READ_REFUSED] = {422, "json-refused"},
-        [JSON_READ_MEMORY] = {503, "out-of-memory"},
-    };
-    slate_where where = {
-        .line = line, .column = problem->column, .offset = start + problem->offset};
-    slate_answer_problem(l->req, answers[problem->status].status, answers[problem->status].type,
-                         &where, "Line %d: %s", line, problem->detail);
+    problem.line = line;
+    problem.offset += start;
+    slate_answer_unreadable(l->req, &problem);
     return false;
 }
 
@@ -95,7 +85,7 @@ static bool take_line(lines *l, int line, size_t start, size_t size)
     mem_switch(before);
     mem_reset(l->ctx);
     if (!tree)
-        return answer_bad_line(l, line, start, &problem);
+        return answer_bad_line(l, line, start, problem);
     l->op->count++;
     return stored;
 }

@@ -9,24 +9,6 @@
 
 static const char document_key[] = "document"; /* of the object that holds the document */
 
-static bool answer_patch_problem(slate_request *req, const patch_problem *problem)
-{
-    static const struct {
-        int status;
-        const char *type;
-    } answers[] = {
-        [PATCH_MALFORMED] = {400, "patch-malformed"},
-        [PATCH_TEST_FAILED] = {409, "patch-test-failed"},
-        [PATCH_IMPOSSIBLE] = {422, "patch-impossible"},
-        [PATCH_LIMIT] = {422, "patch-limit"},
-        [PATCH_MEMORY] = {503, "out-of-memory"},
-    };
-    slate_where where = {.json_pointer = problem->pointer, .limit = problem->limit};
-    slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
-                         &where, "%s", problem->detail);
-    return false;
-}
-
 static bool is_json_patch(slate_request *req)
 {
     static const char type[] = "application/json-patch+json";
@@ -47,7 +29,7 @@ static json_t *holder_of(slate_request *req, store_text stored)
 
 static bool make_patched(slate_request *req, const store_op *read, store_op *op)
 {
-    patch_problem problem = {.status = PATCH_DONE};
+    patch_problem problem;
     size_t size;
     const char *body = slate_body(req, &size);
     json_t *patch = slate_read_json(req, body, size);
@@ -57,8 +39,10 @@ static bool make_patched(slate_request *req, const store_op *read, store_op *op)
     store_document *document = mem_alloc_array(op->memory, 1, sizeof *document);
     bool patched = holder && document;
     if (patched && is_json_patch(req)) {
-        if (!patch_apply(slate_scratch_context(req), holder, document_key, patch, &problem))
-            return answer_patch_problem(req, &problem);
+        if (!patch_apply(slate_scratch_context(req), holder, document_key, patch, &problem)) {
+            patch_answer(req, &problem, "");
+            return false;
+        }
     } else if (patched) {
         patched = merge_apply(holder, document_key, patch);
     }

@@ -382,3 +382,23 @@ bool patch_apply(mem_context *ctx, json_t *holder, const char *key, json_t *patc
     }
     return true;
 }
+
+slate_result patch_answer(slate_request *req, const patch_problem *problem, const char *at)
+{
+    static const struct {
+        int status;
+        const char *type;
+    } answers[] = {
+        [PATCH_MALFORMED] = {400, "patch-malformed"},
+        [PATCH_TEST_FAILED] = {409, "patch-test-failed"},
+        [PATCH_IMPOSSIBLE] = {422, "patch-impossible"},
+        [PATCH_LIMIT] = {422, "patch-limit"},
+        [PATCH_MEMORY] = {503, "out-of-memory"},
+    };
+    slate_where where = {
+        .json_pointer = mem_printf(slate_request_context(req), NULL, "%s%s", at, problem->pointer),
+        .limit = problem->limit,
+    };
+    return slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
+                                &where, "%s", problem->detail);
+}

@@ -32,4 +32,7 @@ typedef struct patch_problem {
 bool patch_apply(mem_context *ctx, json_t *holder, const char *key, json_t *patch,
                  patch_problem *ret_problem);
 
+/* Answers with what patch_apply said. `at` is where the patch lies in the body: "" or "/patch". */
+slate_result patch_answer(slate_request *req, const patch_problem *problem, const char *at);
+
 #endif

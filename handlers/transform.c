@@ -41,26 +41,6 @@ static json_t *body_with_doc_and_patch(slate_request *req)
     return body;
 }
 
-static slate_result answer_patch_problem(slate_request *req, const patch_problem *problem)
-{
-    static const struct {
-        int status;
-        const char *type;
-    } answers[] = {
-        [PATCH_MALFORMED] = {400, "patch-malformed"},
-        [PATCH_TEST_FAILED] = {409, "patch-test-failed"},
-        [PATCH_IMPOSSIBLE] = {422, "patch-impossible"},
-        [PATCH_LIMIT] = {422, "patch-limit"},
-        [PATCH_MEMORY] = {503, "out-of-memory"},
-    };
-    slate_where where = {
-        .json_pointer = mem_printf(slate_request_context(req), NULL, "/patch%s", problem->pointer),
-        .limit = problem->limit,
-    };
-    return slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
-                                &where, "%s", problem->detail);
-}
-
 slate_result transform_patch(slate_request *req)
 {
     patch_problem problem;
@@ -69,7 +49,7 @@ slate_result transform_patch(slate_request *req)
         return SLATE_ANSWERED;
     if (!patch_apply(slate_scratch_context(req), body, "doc", json_object_get(body, "patch"),
                      &problem))
-        return answer_patch_problem(req, &problem);
+        return patch_answer(req, &problem, "/patch");
     return slate_answer_json(req, 200, json_object_get(body, "doc"));
 }
 

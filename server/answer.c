@@ -62,7 +62,7 @@ const char *slate_body(slate_request *req, size_t *ret_size)
 }
 
 /* A refused allocation needs no answer here: the budget is marked, and a ready-made one is sent. */
-static json_t *answer_unreadable(slate_request *req, const json_read_problem *problem)
+slate_result slate_answer_unreadable(slate_request *req, const json_read_problem *problem)
 {
     static const struct {
         int status;
@@ -75,16 +75,18 @@ static json_t *answer_unreadable(slate_request *req, const json_read_problem *pr
     };
     slate_where where = {
         .line = problem->line, .column = problem->column, .offset = problem->offset};
-    slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
-                         &where, "%s", problem->detail);
-    return NULL;
+    return slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
+                                &where, "%s", problem->detail);
 }
 
 json_t *slate_read_json(slate_request *req, const char *text, size_t size)
 {
     json_read_problem problem;
     json_t *tree = json_read(text, size, request_server(req)->opts.json_depth, &problem);
-    return tree ? slate_own(req, tree) : answer_unreadable(req, &problem);
+    if (tree)
+        return slate_own(req, tree);
+    slate_answer_unreadable(req, &problem);
+    return NULL;
 }
 
 json_t *slate_body_json(slate_request *req)

@@ -78,6 +78,8 @@ const char *slate_body(slate_request *req, size_t *ret_size);
 json_t *slate_body_json(slate_request *req);
 /* The same for a text that stays where it is: the body, to be parsed again after a wait. */
 json_t *slate_read_json(slate_request *req, const char *text, size_t size);
+/* Answers with what json_read said. */
+slate_result slate_answer_unreadable(slate_request *req, const json_read_problem *problem);
 
 /* Hands over a tree that the handler made: ended with the request. Returns the tree; NULL passes. */
 json_t *slate_own(slate_request *req, json_t *tree);
