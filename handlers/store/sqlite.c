@@ -17,7 +17,8 @@
 #define SCHEME "sqlite"
 #define IN_MEMORY ":memory:"
 
-#define CACHE_KIB 2048                /* of pages, per session */
+#define CACHE_KIB 2048                /* of pages, of a session that reads */
+#define WRITER_CACHE_KIB 16384        /* … that writes: it reads pages in order to change them */
 #define HEAP_BYTES (64 * 1024 * 1024) /* of all sessions: beyond it, caches give pages back */
 #define MMAP_BYTES (128 * 1024 * 1024)
 #define STATEMENTS_PER_LOOK \
@@ -262,12 +263,33 @@ static void read_one(void *arg, store_op *op)
 
 /* ---- Writing: one operation ------------------------------------------------------------------------ */
 
+#define CHANGES_MAX 16
+
+/* What a batch has changed in the count of a collection so far: written at its end, or to make room
+ * for another. */
+struct change {
+    store_text collection;
+    int64_t documents, bytes;
+};
+
 /* A batch while it is written. */
 struct batch {
     sqlite_session *session;
     int64_t now;       /* seconds since 1970 */
     uint64_t revision; /* the last that was given */
+    struct change changes[CHANGES_MAX];
+    size_t change_count;
 };
+
+static struct change *find_change(struct batch *batch, store_text collection)
+{
+    for (size_t i = 0; i < batch->change_count; i++) {
+        store_text known = batch->changes[i].collection;
+        if (known.size == collection.size && memcmp(known.at, collection.at, known.size) == 0)
+            return &batch->changes[i];
+    }
+    return NULL;
+}
 
 static bool holds(const store_condition *condition, bool found, uint64_t revision)
 {
@@ -317,27 +339,37 @@ static int find(struct batch *batch, store_op *op, struct found *ret_found)
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+/* Writes what has changed in the count of a collection, and forgets it. */
+static int write_change(struct batch *batch, struct change *change)
+{
+    sqlite3_stmt *add = sqlite_prepared(batch->session, SQL_ADD_TO_COUNT);
+    sqlite3_stmt *drop = sqlite_prepared(batch->session, SQL_DROP_EMPTY);
+    if (!add || !drop)
+        return no_statement(batch->session);
+    if (!sqlite_bind_text(add, 1, change->collection) || !bind_integer(add, 2, change->documents) ||
+        !bind_integer(add, 3, change->bytes) || !sqlite_bind_text(drop, 1, change->collection))
+        return SQLITE_NOMEM;
+    int rc = change->documents || change->bytes ? finish(add) : SQLITE_OK;
+    if (rc == SQLITE_OK && change->documents < 0)
+        rc = finish(drop);
+    *change = batch->changes[--batch->change_count];
+    return rc;
+}
+
 /* So many more documents and bytes are in the operation's collection. */
 static int add_to_count(struct batch *batch, const store_op *op, int64_t documents, int64_t bytes)
 {
-    sqlite3_stmt *statement = sqlite_prepared(batch->session, SQL_ADD_TO_COUNT);
-    if (documents == 0 && bytes == 0)
-        return SQLITE_OK;
-    if (!statement)
-        return no_statement(batch->session);
-    if (!sqlite_bind_text(statement, 1, op->collection) || !bind_integer(statement, 2, documents) ||
-        !bind_integer(statement, 3, bytes))
-        return SQLITE_NOMEM;
-    return finish(statement);
-}
-
-/* Runs a statement of the collection's name alone. */
-static int run_for_collection(struct batch *batch, const store_op *op, sqlite_statement which)
-{
-    sqlite3_stmt *statement = sqlite_prepared(batch->session, which);
-    if (!statement)
-        return no_statement(batch->session);
-    return sqlite_bind_text(statement, 1, op->collection) ? finish(statement) : SQLITE_NOMEM;
+    struct change *change = find_change(batch, op->collection);
+    int rc = SQLITE_OK;
+    if (!change) {
+        if (batch->change_count == CHANGES_MAX)
+            rc = write_change(batch, &batch->changes[0]);
+        change = &batch->changes[batch->change_count++];
+        *change = (struct change){.collection = op->collection};
+    }
+    change->documents += documents;
+    change->bytes += bytes;
+    return rc;
 }
 
 static int insert_one(struct batch *batch, store_op *op, store_text id, store_text json)
@@ -393,16 +425,26 @@ static int delete_one(struct batch *batch, store_op *op)
     if (!statement)
         return no_statement(batch->session);
     rc = bind_integer(statement, 1, old.row) ? finish(statement) : SQLITE_NOMEM;
-    if (rc == SQLITE_OK)
-        rc = add_to_count(batch, op, -1, -old.bytes);
-    return rc == SQLITE_OK ? run_for_collection(batch, op, SQL_DROP_EMPTY) : rc;
+    return rc == SQLITE_OK ? add_to_count(batch, op, -1, -old.bytes) : rc;
+}
+
+/* A statement of the operation's collection alone. */
+static int run_for_collection(struct batch *batch, const store_op *op, sqlite_statement which)
+{
+    sqlite3_stmt *statement = sqlite_prepared(batch->session, which);
+    if (!statement)
+        return no_statement(batch->session);
+    return sqlite_bind_text(statement, 1, op->collection) ? finish(statement) : SQLITE_NOMEM;
 }
 
 static int clear(struct batch *batch, store_op *op)
 {
+    struct change *change = find_change(batch, op->collection);
     int rc = run_for_collection(batch, op, SQL_CLEAR);
     op->status = STORE_OK;
     op->affected = (uint64_t)sqlite3_changes64(batch->session->db);
+    if (change)
+        *change = batch->changes[--batch->change_count];
     return rc == SQLITE_OK ? run_for_collection(batch, op, SQL_DROP_COUNT) : rc;
 }
 
@@ -534,6 +576,8 @@ static int write_all(struct batch *batch, store_op *const ops[], size_t count)
     uint64_t before = batch->revision;
     for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
         rc = write_one(batch, ops[i]);
+    while (batch->change_count > 0 && rc == SQLITE_OK)
+        rc = write_change(batch, &batch->changes[0]);
     if (rc == SQLITE_OK && batch->revision != before)
         rc = set_revision(batch);
     return rc;
@@ -656,12 +700,12 @@ static void session_close(void *arg)
         session_end(session);
 }
 
-static bool set_up(sqlite_session *session)
+static bool set_up(sqlite_session *session, bool writes)
 {
     char pragmas[160];
     (void)snprintf(pragmas, sizeof pragmas,
                    "PRAGMA synchronous = FULL; PRAGMA cache_size = -%d; PRAGMA mmap_size = %d",
-                   CACHE_KIB, MMAP_BYTES);
+                   writes ? WRITER_CACHE_KIB : CACHE_KIB, MMAP_BYTES);
     sqlite3_extended_result_codes(session->db, 1);
     sqlite3_progress_handler(session->db, STATEMENTS_PER_LOOK, on_progress, session);
     sqlite3_wal_hook(session->db, on_commit, session);
@@ -672,7 +716,7 @@ static bool set_up(sqlite_session *session)
 }
 
 /* Opens the file, which is made only where that is said. */
-static sqlite_session *session_begin(sqlite_database *database, int flags,
+static sqlite_session *session_begin(sqlite_database *database, int flags, bool writes,
                                      char error[STORE_ERROR_MAX])
 {
     mem_context *memory = mem_heap_create(NULL, "store session");
@@ -687,7 +731,7 @@ static sqlite_session *session_begin(sqlite_database *database, int flags,
     session->checkpoint_at = WAL_PAGES;
     int rc = sqlite3_open_v2(database->path, &session->db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags, NULL);
-    if (rc == SQLITE_OK && set_up(session))
+    if (rc == SQLITE_OK && set_up(session, writes))
         return session;
     int number = session->db ? sqlite3_system_errno(session->db) : 0;
     (void)snprintf(error, STORE_ERROR_MAX, "%s cannot be opened: %s%s%s.", database->path,
@@ -700,8 +744,7 @@ static sqlite_session *session_begin(sqlite_database *database, int flags,
 static void *session_open(void *arg, bool writes, char error[STORE_ERROR_MAX])
 {
     sqlite_database *database = arg;
-    (void)writes;
-    return database->shared ? database->shared : session_begin(database, 0, error);
+    return database->shared ? database->shared : session_begin(database, 0, writes, error);
 }
 
 /* ---- The database ---------------------------------------------------------------------------------- */
@@ -717,7 +760,7 @@ static void close_database(void *arg)
 
 static bool open_first(sqlite_database *database, char error[STORE_ERROR_MAX])
 {
-    sqlite_session *session = session_begin(database, SQLITE_OPEN_CREATE, error);
+    sqlite_session *session = session_begin(database, SQLITE_OPEN_CREATE, true, error);
     if (!session)
         return false;
     if (!sqlite_make_schema(session->db, database, error)) {

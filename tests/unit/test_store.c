@@ -453,6 +453,36 @@ static void collections_are_listed_with_counts_and_bytes(void **state)
     store_op_release(op);
 }
 
+static void a_batch_counts_in_many_collections(void **state)
+{
+    enum { MANY = 40 };
+    store_op *ops[2 * MANY];
+    char names[MANY][16];
+    json_int_t documents, bytes;
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "batch-%d", i);
+        clear(names[i]);
+        ops[i] = make_put(names[i], "a", "\"1234\"");
+        ops[MANY + i] = i % 2 ? make_put(names[i], "b", "12") : make(STORE_DELETE, names[i], "a");
+    }
+    write_ops(ops, MANY); /* in batches that PostgreSQL takes too */
+    write_ops(ops + MANY, MANY);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(ops[i]->status, STORE_OK);
+        assert_int_equal(ops[MANY + i]->status, STORE_OK);
+        store_op_release(ops[i]);
+        store_op_release(ops[MANY + i]);
+        assert_int_equal(find_collection(names[i], &documents, &bytes), i % 2);
+        if (i % 2) {
+            assert_int_equal(documents, 2);
+            assert_int_equal(bytes, 8);
+        }
+    }
+    for (int i = 0; i < MANY; i++)
+        clear(names[i]);
+}
+
 /* ---- Lists: what they look like ---------------------------------------------------------------------- */
 
 static store_op *make_list(const char *collection, size_t limit)
@@ -1136,6 +1166,7 @@ int main(int argc, char **argv)
         TEST(a_key_is_answered_once),
         TEST(operations_of_a_batch_fail_alone),
         TEST(collections_are_listed_with_counts_and_bytes),
+        TEST(a_batch_counts_in_many_collections),
         TEST(rows_come_by_id_with_their_revisions),
         TEST(an_empty_list_has_no_bytes),
         TEST(a_list_ends_with_the_row_that_reaches_its_bytes),

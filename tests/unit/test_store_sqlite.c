@@ -337,6 +337,28 @@ static void each_batch_is_synced_once(void **state)
     }
 }
 
+static void counts_are_right_within_a_batch(void **state)
+{
+    (void)state;
+    open_database(NULL);
+    store_op *ops[] = {make_put("a", "1"), make(STORE_CLEAR, ""), make_put("b", "123"),
+                       make_put("c", "12"), make(STORE_DELETE, "c")};
+    store_sqlite.write(writer, ops, 5);
+    assert_int_equal(ops[1]->affected, 1);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(ops[i]->status, STORE_OK);
+        store_op_release(ops[i]);
+    }
+    assert_int_equal(ask_int("SELECT count(*) FROM collection"), 1);
+    assert_int_equal(ask_int("SELECT documents FROM collection"), 1);
+    assert_int_equal(ask_int("SELECT bytes FROM collection"), 3);
+    store_op *gone[] = {make(STORE_DELETE, "b"), make_put("d", "1"), make(STORE_DELETE, "d")};
+    store_sqlite.write(writer, gone, 3);
+    for (size_t i = 0; i < 3; i++)
+        store_op_release(gone[i]);
+    assert_int_equal(ask_int("SELECT count(*) FROM collection"), 0);
+}
+
 /* A child holds the write lock until it is told. */
 static pid_t lock_elsewhere(int *ret_tell)
 {
@@ -658,6 +680,7 @@ int main(void)
         TEST(a_sync_that_fails_leaves_the_outcome_unknown),
         TEST(a_read_that_fails_is_busy),
         TEST(each_batch_is_synced_once),
+        TEST(counts_are_right_within_a_batch),
         TEST(a_lock_of_another_program_is_busy_at_the_limit),
         TEST(reading_ends_at_its_limit),
         TEST(declared_indexes_are_taken),
