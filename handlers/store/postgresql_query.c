@@ -347,7 +347,7 @@ const char *pg_list_sql(pg_link *link, const store_op *op, pg_arguments *a)
     pg_append(&l.sql, "SELECT id, revision, body");
     for (size_t i = 0; i < q->order_count; i++) {
         const char *x = l.ordered[i] = value_at(&l, &q->orders[i].path);
-        pg_append(&l.sql, ", " KIND ", " NUMBER ", " HEAD, x, x, x);
+        pg_append(&l.sql, ", " KIND ", " HEAD, x, x);
     }
     add_filters(&l);
     if (q->has_after)

@@ -148,21 +148,23 @@ static void take_rows(struct rows *r)
     }
 }
 
-/* What a list goes on after, from its last row. */
+/* What a list goes on after, from its last row. A number as its document spells it: PostgreSQL would
+ * write 1e300 with all its digits. */
 static bool keep_last(struct rows *r)
 {
     store_op *op = r->op;
     op->last_id = keep(op, pg_value(r->last, 0, 0));
     bool kept = op->last_id.at;
     for (size_t i = 0; i < r->query->order_count; i++) {
-        int column = 3 + 3 * (int)i;
-        op->last[i].is = (int)pg_number(r->last, 0, column);
-        op->last[i].text = (store_text){NULL, 0};
-        if (op->last[i].is >= STORE_NUMBER) {
-            bool number = op->last[i].is == STORE_NUMBER;
-            op->last[i].text = keep(op, pg_value(r->last, 0, number ? column + 1 : column + 2));
-            kept &= op->last[i].text.at != NULL;
-        }
+        int column = 3 + 2 * (int)i;
+        store_scalar *last = &op->last[i];
+        *last = (store_scalar){.is = (int)pg_number(r->last, 0, column)};
+        if (last->is < STORE_NUMBER)
+            continue;
+        last->text = keep(op, last->is == STORE_NUMBER
+                                  ? key_find(pg_value(r->last, 0, 2), &r->query->orders[i].path)
+                                  : pg_value(r->last, 0, column + 1));
+        kept &= last->text.at != NULL;
     }
     return kept;
 }
