@@ -31,7 +31,7 @@ static bool is_address(const char *uri)
     PQconninfoOption *parts = PQconninfoParse(uri, NULL);
     bool read = parts;
     PQconninfoFree(parts);
-    return read && strncmp(uri, SCHEME "://", sizeof SCHEME "://" - 1) == 0;
+    return read && strstr(uri, "://");
 }
 
 static bool prepare(pg_database *database, const char *indexes, char error[STORE_ERROR_MAX])

@@ -428,6 +428,8 @@ static void *thread_main(void *arg)
 
 static const store_backend *find_backend(const char *uri)
 {
+    if (strncmp(uri, "postgres:", 9) == 0) /* as PostgreSQL's own programs allow */
+        return &store_postgresql;
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
         size_t length = strlen(backends[i]->scheme);
         if (strncmp(uri, backends[i]->scheme, length) == 0 && uri[length] == ':')

@@ -284,6 +284,7 @@ static void what_cannot_be_opened_is_said_without_the_password(void **state)
     assert_non_null(strstr(refusal("postgresql://a:hidden@127.0.0.1:1/x"), "refused"));
     assert_non_null(strstr(refusal("postgresql://a:hidden%zz@127.0.0.1/x"), "address"));
     assert_non_null(strstr(refusal("postgresql:hidden"), "address"));
+    assert_non_null(strstr(refusal("postgres://a:hidden@127.0.0.1:1/x"), "refused"));
     observe("UPDATE slate_schema SET version = 99");
     assert_non_null(strstr(refusal(uri), "newer"));
 }
