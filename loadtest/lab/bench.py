@@ -99,20 +99,20 @@ class Bench:
             self._stores[count] = rows, path
         return self._stores[count]
 
-    def start_server(self, arm, scenario, **more_env):
+    def start_server(self, arm, scenario, preloaded=(), **more_env):
         path = None
         if scenario.rows:
             _, filled = self._store(scenario.rows)
             path = self.new_file("store")
             store.copy(filled, path)
-        server = self._start(arm, scenario, path, **more_env)
+        server = self._start(arm, scenario, path, preloaded, **more_env)
         server.store = path
         return server
 
-    def _start(self, arm, scenario, path, **more_env):
+    def _start(self, arm, scenario, path, preloaded=(), **more_env):
         self._servers = [server for server in self._servers if server.running()]
         server = Server(arm, arm.command(str(self.build), scenario, path),
-                        arm.environment() | more_env, self.server_cpu, self.new_file("log"))
+                        arm.environment(preloaded) | more_env, self.server_cpu, self.new_file("log"))
         self._servers.append(server)
         return server
 

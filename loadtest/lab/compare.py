@@ -3,93 +3,98 @@
 import time
 
 from . import environment, gates, plan, summary
-from .arm import ARENA, MALLOC, YARDSTICK
+from .arm import ARENA, MALLOC, STATIC, YARDSTICK
 from .bench import Bench
 from .counting import Counting, layers
 from .progress import Progress
 from .slot import Slot
 
 COUNTING_SECONDS = 1.5
-LAST_SECONDS = 5  # of silence, after the last slot
+START_SECONDS = 1.2  # of a slot, beside its load
+
+
+def others(scenario, more=()):
+    """The arms that join a scenario's pairs: the yardsticks, where they can do it, and `more`."""
+    return [YARDSTICK] * scenario.yardstick + [STATIC] * scenario.baseline + list(more)
 
 
 class Run:
-    def __init__(self, bench, scenarios, pairs, seed):
-        self.bench, self.scenarios = bench, scenarios
-        self.steps = list(plan.blocks(scenarios, pairs, seed))
-        self.slots = {scenario.name: [] for scenario in scenarios}  # Slot, in order
+    """Slots in the order of a plan, then the counting. `more(scenario)`: arms beside the pair."""
+
+    def __init__(self, bench, scenarios, pairs, seed, more, progress):
+        self.bench, self.scenarios, self.progress = bench, scenarios, progress
+        self.steps = list(plan.blocks(scenarios, pairs, seed, lambda s: others(s, more(s))))
+        self.slots = {scenario.name: [] for scenario in scenarios}  # as in report.json, as they end
         self.counted = {scenario.name: {} for scenario in scenarios}
-        self.progress = Progress()
+        self.versions = {}  # arm -> what its server said of itself
+        self._idling = []  # slots whose servers are still looked at
+        self._number = 0
+        self._counts = [(s, arm) for s in scenarios for arm in (MALLOC, ARENA) + (YARDSTICK,) * s.yardstick]
         self._to_do = [scenario.name for _, scenario, _, _ in self.steps]  # for the estimate alone
-        self._seconds = {s.name: 1.2 + s.load.warm_up + s.load.seconds for s in scenarios}
-        self._counting_left = sum(len(self._counting_arms(s)) for s in scenarios)
+        self._seconds = {s.name: START_SECONDS + s.load.warm_up + s.load.seconds for s in scenarios}
+        self._last_silence = max(s.idle[-1] for s in scenarios)
 
     def run(self):
         for block, scenario, arm, pair in self.steps:
             self._slot(scenario, arm, {"block": block, "pair": pair, "repeat": False})
-        self._finish_all()
+        self._finish(all_of_them=True)
         self._repeat_invalid()
-        for scenario in self.scenarios:
-            for arm in self._counting_arms(scenario):
-                self._count(scenario, arm)
-        self.progress.end()
-
-    @staticmethod
-    def _counting_arms(scenario):
-        return [MALLOC, ARENA] + [YARDSTICK] * scenario.yardstick
+        while self._counts:
+            self._count(*self._counts[0])
+            self._counts.pop(0)
+        for slots in self.slots.values():
+            slots.sort(key=lambda slot: slot["number"])
 
     def _left(self):
         """Seconds to the end, by what a slot of each scenario took so far."""
-        return (sum(self._seconds[name] for name in self._to_do) + LAST_SECONDS +
-                self._counting_left * COUNTING_SECONDS)
+        return (sum(self._seconds[name] for name in self._to_do) + self._last_silence +
+                len(self._counts) * COUNTING_SECONDS)
 
     def _slot(self, scenario, arm, place):
         again = " again" if place["repeat"] else ""
         self.progress.step(f"block {place['block'] + 1}, {scenario.name}: {arm.name}{again}",
                            self._left())
         start = time.monotonic()
-        self._between_slots()
-        slot = Slot(self.bench, scenario, arm, place)
-        self.slots[scenario.name].append(slot)
+        self._finish()
+        slot = Slot(self.bench, scenario, arm, place | {"number": self._number})
+        self._number += 1
         slot.run()
+        self._idling.append(slot)
         self._seconds[scenario.name] = (self._seconds[scenario.name] + time.monotonic() - start) / 2
         self._to_do.remove(scenario.name)
 
     def _count(self, scenario, arm):
         self.progress.step(f"{scenario.name}: counting, {arm.name}", self._left())
         self.counted[scenario.name][arm.name] = Counting(self.bench, scenario, arm).run()
-        self._counting_left -= 1
 
-    def _between_slots(self):
+    def _finish(self, all_of_them=False):
         """Nothing is being measured: the time to ask and stop servers that have idled enough."""
-        for slots in self.slots.values():
-            for slot in slots:
-                if slot.server and slot.ready():
-                    slot.finish()
-
-    def _finish_all(self):
-        for slots in self.slots.values():
-            for slot in slots:
-                while slot.server and not slot.ready():
-                    self.bench.watches.pause(0.05)
+        for slot in self._idling:
+            while all_of_them and not slot.ready():
+                self.bench.watches.pause(0.05)
+            if slot.ready():
                 slot.finish()
+                self.slots[slot.scenario.name].append(slot.report())
+                self.versions.update({slot.arm.name: slot.version} if slot.version else {})
+        self._idling = [slot for slot in self._idling if slot.server]
 
     def _repeat_invalid(self):
         """Once. Of a pair both are run again: only neighbours make a pair."""
+        arms = {arm.name: arm for _, _, arm, _ in self.steps}
         for scenario in self.scenarios:
-            done = list(self.slots[scenario.name])
-            bad = {self._unit(slot) for slot in done if not gates.verdict(slot.gates)[0]}
-            again = [slot for slot in done if self._unit(slot) in bad]
+            done = sorted(self.slots[scenario.name], key=lambda slot: slot["number"])
+            bad = {_unit(slot) for slot in done if not slot["valid"]}
+            again = [slot for slot in done if _unit(slot) in bad]
             self._to_do += [scenario.name] * len(again)
             for slot in again:
-                self._slot(scenario, slot.arm, slot.place | {"repeat": True})
-        self._finish_all()
+                self._slot(scenario, arms[slot["arm"]],
+                           {"block": slot["block"], "pair": slot["pair"], "repeat": True})
+        self._finish(all_of_them=True)
 
-    @staticmethod
-    def _unit(slot):
-        """What is run again together."""
-        pair = slot.place["pair"]
-        return slot.place["block"], pair, slot.arm.name if pair is None else None
+
+def _unit(slot):
+    """What is run again together."""
+    return slot["block"], slot["pair"], slot["arm"] if slot["pair"] is None else None
 
 
 def mark_noisy(slots):
@@ -106,24 +111,23 @@ def mark_noisy(slots):
     return []
 
 
-def compare(build, scenarios, pairs, seed, argv):
-    """Runs it all; the report as a dict (report.json)."""
+def compare(build, scenarios, pairs, seed, argv, arms=()):
+    """Runs it all; the report as a dict (report.json). `arms`: beside malloc, arena, plain."""
     started = time.time()
+    progress = Progress()
     with Bench(build) as bench:
         about = environment.describe(bench)
-        run = Run(bench, scenarios, pairs, seed)
+        run = Run(bench, scenarios, pairs, seed, lambda _: arms, progress)
         run.run()
-        slots = {name: [slot.report() for slot in of] for name, of in run.slots.items()}
-        versions = {slot.arm.name: slot.version for of in run.slots.values() for slot in of
-                    if slot.version}
-    warnings = environment.warnings(about) + mark_noisy([s for of in slots.values() for s in of])
-    for of in slots.values():
+    progress.end()
+    warnings = environment.warnings(about) + mark_noisy([s for of in run.slots.values() for s in of])
+    for of in run.slots.values():
         for slot in of:
             memory = slot.pop("memory", None)
             slot["holders"] = layers(memory, slot["idle"][-1]["anonymous"]) if memory else None
     return {
         "schema": 1, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 1), "command": argv, "seed": seed, "pairs": pairs,
-        "environment": about | {"versions": versions, "warnings": warnings},
-        "scenarios": [summary.scenario(s, slots[s.name], run.counted[s.name]) for s in scenarios],
+        "environment": about | {"versions": run.versions, "warnings": warnings},
+        "scenarios": [summary.scenario(s, run.slots[s.name], run.counted[s.name]) for s in scenarios],
     }

@@ -29,7 +29,7 @@ class Counting:
         open(counters, "wb").close()
         library = str(self.bench.build / "loadtest/malloc_count.so")
         try:
-            server = self.bench.start_server(self.arm, self.scenario, LD_PRELOAD=library,
+            server = self.bench.start_server(self.arm, self.scenario, [library],
                                              MALLOC_COUNT_FILE=counters)
             try:
                 calls = self._count(server, counters)

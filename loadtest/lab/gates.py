@@ -3,6 +3,8 @@ fails one is counted in the report and never used. Pure functions of what the sl
 
 from dataclasses import asdict, dataclass
 
+from .arm import OTHER_MALLOCS
+
 # Connections wait in a busy client too; a server's queue may be this much shorter or longer.
 LITTLE_TOLERANCE = 0.10
 DURATION_TOLERANCE = 0.02
@@ -84,6 +86,23 @@ def allocator(arm, version):
     """Read from the running server, not from the command that started it."""
     wrong = {k: (version or {}).get(k) for k, v in arm.in_force.items() if (version or {}).get(k) != v}
     return Gate("allocator", not wrong, f"/version says {wrong or arm.in_force or 'nothing, as it should'}")
+
+
+def malloc_in_force(arm, mapped, environment):
+    """`mapped`: the files that the running process has mapped; `environment`: its own. A library that
+    could not be preloaded is only a line on stderr to the dynamic linker."""
+    found = sorted({name for name in OTHER_MALLOCS for path in mapped if name in path})
+    due = sorted(name for name in OTHER_MALLOCS if arm.library and name in arm.library)
+    unset = [name for name, value in arm.env if environment.get(name) != value]
+    return Gate("malloc", found == due and not unset,
+                f"{len(mapped)} files are mapped, among them {', '.join(found) or 'no other malloc'}" +
+                "".join(f"; {name} is {environment.get(name)!r}" for name in unset))
+
+
+def malloc_used(arm, memory):
+    """Where another malloc serves, glibc's has nothing; where none does, it has something."""
+    held = memory["mallinfo2"]["arena"] + memory["mallinfo2"]["hblkhd"]
+    return Gate("malloc used", (held == 0) == bool(arm.library), f"glibc's malloc holds {held} bytes")
 
 
 def ended(exit_status):

@@ -4,7 +4,7 @@ place that rotates."""
 
 import random
 
-from .arm import ARENA, MALLOC, STATIC, YARDSTICK
+from .arm import ARENA, MALLOC
 
 
 def block(rng, first_pair, pairs, number, others, arms=(MALLOC, ARENA)):
@@ -22,13 +22,13 @@ def block(rng, first_pair, pairs, number, others, arms=(MALLOC, ARENA)):
     return steps
 
 
-def blocks(scenarios, pairs, seed):
+def blocks(scenarios, pairs, seed, others):
     """Yields (block, scenario, arm, pair), scenario after scenario within each block: the pairs of
-    a scenario are spread over the whole run, so a bad minute spoils some of each and all of none."""
+    a scenario are spread over the whole run, so a bad minute spoils some of each and all of none.
+    `others(scenario)`: the arms that join each block."""
     rng = random.Random(seed)
     for number in range((pairs + 1) // 2):
         first = 2 * number
         for scenario in scenarios:
-            others = [YARDSTICK] * scenario.yardstick + [STATIC] * scenario.baseline
-            for arm, pair in block(rng, first, min(2, pairs - first), number, others):
+            for arm, pair in block(rng, first, min(2, pairs - first), number, others(scenario)):
                 yield number, scenario, arm, pair

@@ -65,6 +65,17 @@ def sleeps(pid):
     return all(text.rpartition(")")[2].split()[0] == "S" for text in _tasks(pid, "stat"))
 
 
+def mapped(pid):
+    """The files that it has mapped."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as f:
+        return {line.split(maxsplit=5)[5].rstrip("\n") for line in f if "/" in line}
+
+
+def environment(pid):
+    with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as f:
+        return dict(pair.partition("=")[::2] for pair in f.read().split("\0") if pair)
+
+
 def resident(pid):
     """(resident, anonymous) bytes from statm: a microsecond to read, exact to some hundred kB."""
     with open(f"/proc/{pid}/statm", "rb") as f:

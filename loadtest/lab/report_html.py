@@ -88,7 +88,7 @@ def _incomplete(item):
 
 
 def _floor(item):
-    ratio = item.get("ratio_static", {}).get("user_us_per_request")
+    ratio = item["others"].get("static", {}).get("ratio", {}).get("user_us_per_request")
     if not ratio:
         return ""
     return (f'<p class="quiet">User CPU of the arena over that of a libmicrohttpd program that sends the '
@@ -229,22 +229,26 @@ def _slots(item):
                    "Hollow: the machine was busy with something else. ✕: invalid, not used.")
 
 
+def _of_plain(item):
+    return item["others"].get("plain", {}).get("ratio", {})
+
+
 def _table(item):
     rows = ""
     for metric in metrics.ALL:
         values = [item["arms"].get(arm, {}).get(metric.name) for arm in ARMS]
         if values[0] is None and values[1] is None:
             continue
-        ratio, plain = item["ratio"].get(metric.name), item["ratio_plain"].get(metric.name)
+        ratio, plain = item["ratio"].get(metric.name), _of_plain(item).get(metric.name)
         verdict = ratio["verdict"] if ratio else ""
         primary = ' class="primary"' if metric.name in item["primary"] else ""
         cells = [metrics.number(v, metric.unit) for v in values[:2]] + [report_text.ratio_text(ratio)]
         of_plain = (f"<td>{escape(metrics.number(values[2], metric.unit))}</td>"
-                    f"<td>{escape(report_text.ratio_text(plain))}</td>") if item["ratio_plain"] else ""
+                    f"<td>{escape(report_text.ratio_text(plain))}</td>") if _of_plain(item) else ""
         rows += (f"<tr{primary}><th>{escape(metric.label)}</th>" +
                  "".join(f"<td>{escape(c)}</td>" for c in cells) +
                  f'<td class="verdict {verdict}">{verdict}</td>{of_plain}</tr>')
-    heads = "<th>plain</th><th>malloc / plain</th>" if item["ratio_plain"] else ""
+    heads = "<th>plain</th><th>malloc / plain</th>" if _of_plain(item) else ""
     return ('<div class="wide"><table><thead><tr><th></th><th>malloc</th><th>arena</th>'
             f"<th>arena / malloc</th><th>verdict</th>{heads}</tr></thead>"
             f"<tbody>{rows}</tbody></table></div>")

@@ -3,6 +3,8 @@ wide as a win."""
 
 from . import metrics, summary
 
+OF_OTHERS = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
+
 SIGNS = {"better": "better", "worse": "WORSE", "equivalent": "~", "inconclusive": "?",
          "client-bound": "client-bound"}
 COLOURS = {"better": "32", "worse": "31", "equivalent": "0", "inconclusive": "33", "client-bound": "33"}
@@ -48,7 +50,8 @@ def incomplete(item):
 def scenario(item, colour):
     lines = [f"{item['name']}: {item['about']}",
              f"  expected: {item['expected']}; found: {item['outcome']}. {item['why']}"]
-    columns = 7 if item["ratio_plain"] else 5
+    of_plain = item["others"].get("plain", {}).get("ratio")
+    columns = 7 if of_plain else 5
     rows = [("", "malloc", "arena", "arena / malloc", "", "plain", "malloc / plain")[:columns]]
     verdicts = [None]
     for metric in metrics.ALL:
@@ -61,7 +64,7 @@ def scenario(item, colour):
         rows.append((metric.label + primary, metrics.number(values[0], metric.unit),
                      metrics.number(values[1], metric.unit), ratio_text(ratio),
                      SIGNS.get(verdict, ""), metrics.number(values[2], metric.unit),
-                     ratio_text(item["ratio_plain"].get(metric.name)))[:columns])
+                     ratio_text((of_plain or {}).get(metric.name)))[:columns])
         verdicts.append(verdict)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row, verdict in zip(rows, verdicts):
@@ -70,18 +73,40 @@ def scenario(item, colour):
         cells += [c.rjust(w) for c, w in zip(row[5:], widths[5:])]
         lines.append("  " + "  ".join(cells).rstrip())
     note = confidence_text(item["ratio"])
-    if item["ratio_plain"]:
-        note += "; against plain " + confidence_text(item["ratio_plain"])
-    static = item.get("ratio_static", {}).get("user_us_per_request")
+    if of_plain:
+        note += "; against plain " + confidence_text(of_plain)
+    static = item["others"].get("static", {}).get("ratio", {}).get("user_us_per_request")
     if static:
         note += f"; user CPU of arena / a static answer {ratio_text(static)}"
     lines.append(f"  {note}")
+    lines += ["    " + line for line in others(item)]
     if incomplete(item):
         lines.append(f"  {incomplete(item)}")
     lines += [f"  INVALID {said}" for said in invalid(item)]
     if item["noisy"]:
         lines.append(f"  {item['noisy']} of {len(item['slots'])} slots ran while the machine was noisy")
     return lines
+
+
+def others(item):
+    """A table of the arms beside the pair: on what was asked, and always on CPU and memory."""
+    shown = {name: of for name, of in item["others"].items() if name not in ("plain", "static")}
+    if not shown:
+        return []
+    names = [m.name for m in metrics.ALL if m.name in item["primary"] or m.name in OF_OTHERS]
+    rows = [("", *(text for name in names for text in (metrics.BY_NAME[name].label, "")))]
+    for arm, of in shown.items():
+        cells = []
+        for name in names:
+            ratio = of["ratio"].get(name)
+            cells += [metrics.number(item["arms"][arm].get(name), metrics.BY_NAME[name].unit),
+                      f"{ratio_text(ratio)} {SIGNS[ratio['verdict']]}" if ratio else "–"]
+        rows.append((f"{of['over']} / {arm}", *cells))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) if i % 2 == 0 else cell.rjust(width)
+                       for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
+    sampled = [confidence_text(of["ratio"]) for of in shown.values() if of["ratio"]]
+    return lines + ([sampled[0]] if sampled else [])
 
 
 def invalid(item):

@@ -94,6 +94,13 @@ class Server:
         """/debug/memory, or None. It costs the server work: not under load, not while it idles."""
         return json.loads(self._ask_admin("/debug/memory")) if self.admin else None
 
+    def trim(self):
+        """Has it give back what it can."""
+        status, _, body = self.ask("POST", "/trim", address=self.admin)
+        if status != 200:
+            raise ServerError(f"{self.arm.name}: the admin listener answered POST /trim with {status}")
+        return json.loads(body)
+
     def requests(self):
         """How many requests the server itself counts as answered so far."""
         if self.admin:

@@ -48,7 +48,9 @@ class Slot:
         self.facts["handover_ns"] = [self.bench.probe_handover()]
         self.server = self.bench.start_server(self.arm, self.scenario)
         self.version = self.server.version()
-        self.gates.append(gates.allocator(self.arm, self.version))
+        self.gates += [gates.allocator(self.arm, self.version),
+                       gates.malloc_in_force(self.arm, proc.mapped(self.server.pid),
+                                             proc.environment(self.server.pid))]
         self.facts["live_before"] = self._live()
         self.bench.watches.pause(0.1)
         self.facts["baseline"] = proc.anonymous(self.server.pid)
@@ -103,9 +105,10 @@ class Slot:
         self.bench.watches.add(self.watch)
         self.facts["stop"] = end - start
         self._settle(AFTER_LOAD_SECONDS)
-
         used = proc.cpu(pid).since(before)
         others = self._cpu_elsewhere() - elsewhere - used.total_ns
+        if self.arm.trims:
+            self.server.trim()
         seconds = (stop or end) - start
         self.client = (wrk if self._by_wrk() else swarm).read(out, self.scenario.load.connections)
         self.facts |= {
@@ -144,6 +147,8 @@ class Slot:
             try:
                 self.facts["requests"] = self.server.requests() - self.facts["requests_before"]
                 self.facts["memory_after"] = self.server.memory()
+                if self.arm.is_slate:
+                    self.gates.append(gates.malloc_used(self.arm, self.facts["memory_after"]))
                 self.gates.append(gates.ended(self.server.stop()))
                 if self.watch.lost:
                     raise ServerError("the server ended while it was watched")

@@ -1,6 +1,7 @@
 """From slots to what a report says of a scenario. Works on the dicts of report.json alone."""
 
 from . import metrics, stats
+from .arm import ALL
 
 VERDICTS = ("better", "worse", "equivalent", "inconclusive", "client-bound")
 
@@ -23,14 +24,14 @@ def scenario(definition, slots, counted):
         "request_bytes": definition.body_bytes(),
         "arms": {arm: medians(of_arm) for arm, of_arm in arms.items()},
         "ratio": ratios(_pairs(used)),
-        "ratio_plain": ratios(_against(used, "malloc", "plain")),
+        "others": {arm.name: {"over": arm.over, "about": arm.about,
+                              "ratio": ratios(_against(used, arm.over, arm.name))}
+                   for name, arm in ALL.items() if arm.over and name in arms},
         "counted": counted,
         "invalid": sum(not slot["valid"] for slot in slots),
         "noisy": sum(slot.get("noisy", False) for slot in slots),
         "slots": slots,
     }
-    if definition.baseline:
-        result["ratio_static"] = ratios(_against(used, "arena", "static"))
     result["outcome"] = outcome(result)
     return result
 
@@ -64,7 +65,7 @@ def _pairs(slots):
 
 
 def _against(slots, arm, base):
-    """Per block: the mean of the arm's slots over the base's slot."""
+    """Per block: the mean of the arm's slots over that of the base's."""
     result = []
     for number in sorted({slot["block"] for slot in slots}):
         of_arm = [s for s in slots if s["block"] == number and s["arm"] == arm]

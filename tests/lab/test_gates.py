@@ -2,7 +2,7 @@
 import pytest
 
 from lab import gates
-from lab.arm import ARENA, YARDSTICK
+from lab.arm import ARENA, MALLOC, MORE, YARDSTICK
 
 SOUND = {"requests": 10_000, "seconds": 2.0, "connections": 32, "errors": 0, "unrecorded": 0,
          "non_2xx": 0, "different": 0}
@@ -29,8 +29,21 @@ def client(**changes):
     (gates.duration(client(), 2.1, 0.25), True),
     (gates.duration(client(), 2.4, 0.25), False),
     (gates.duration(client(seconds=2.5), 2.1, 0.25), False),  # its clock jumped ahead
-    (gates.allocator(ARENA, {"alloc": "arena", "pool": "on"}), True),
-    (gates.allocator(ARENA, {"alloc": "malloc"}), False),
+    (gates.allocator(ARENA, {"alloc": "arena", "pool": True, "json_reader": "slate", "libc": "2"}), True),
+    (gates.allocator(ARENA, {"alloc": "malloc", "pool": True, "json_reader": "slate"}), False),
+    (gates.allocator(MORE["arena-no-pool"], {"alloc": "arena", "pool": True, "json_reader": "slate"}), False),
+    (gates.malloc_in_force(MALLOC, ["/usr/lib/libc.so.6"], {}), True),
+    (gates.malloc_in_force(MALLOC, ["/usr/lib/libc.so.6", "/usr/lib/libjemalloc.so.2"], {}), False),
+    (gates.malloc_in_force(MORE["jemalloc"], ["/usr/lib/libjemalloc.so.2"], {}), True),
+    (gates.malloc_in_force(MORE["jemalloc"], ["/usr/lib/libc.so.6"], {}), False),
+    (gates.malloc_in_force(MORE["tcmalloc"], ["/usr/lib/libtcmalloc_minimal.so.4.5.10"], {}), True),
+    (gates.malloc_in_force(MORE["mimalloc"], ["/usr/lib/libtcmalloc_minimal.so.4.5.10"], {}), False),
+    (gates.malloc_in_force(MORE["malloc-1-arena"], [], {"MALLOC_ARENA_MAX": "1"}), True),
+    (gates.malloc_in_force(MORE["malloc-1-arena"], [], {}), False),
+    (gates.malloc_used(MALLOC, {"mallinfo2": {"arena": 9, "hblkhd": 0}}), True),
+    (gates.malloc_used(MALLOC, {"mallinfo2": {"arena": 0, "hblkhd": 0}}), False),
+    (gates.malloc_used(MORE["jemalloc"], {"mallinfo2": {"arena": 0, "hblkhd": 0}}), True),
+    (gates.malloc_used(MORE["jemalloc"], {"mallinfo2": {"arena": 0, "hblkhd": 9}}), False),
     (gates.allocator(ARENA, None), False),
     (gates.allocator(YARDSTICK, None), True),
     (gates.silence([{"t": 0.11}, {"t": 5.9}], [0.1, 5]), True),

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab import plan
+from lab import compare, plan
 
 SCENARIOS = [SimpleNamespace(name="a", baseline=True, yardstick=True),
              SimpleNamespace(name="b", baseline=False, yardstick=True),
@@ -13,7 +13,7 @@ SCENARIOS = [SimpleNamespace(name="a", baseline=True, yardstick=True),
 
 def steps(pairs, seed=1, name="a"):
     return [(block, arm.name, pair) for block, scenario, arm, pair
-            in plan.blocks(SCENARIOS, pairs, seed) if scenario.name == name]
+            in plan.blocks(SCENARIOS, pairs, seed, compare.others) if scenario.name == name]
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 5, 6])
@@ -46,7 +46,7 @@ def test_the_yardsticks_join_each_block_once_in_a_rotating_place():
 
 
 def test_scenarios_take_turns_block_by_block():
-    names = [scenario.name for _, scenario, _, _ in plan.blocks(SCENARIOS, 4, 1)]
+    names = [scenario.name for _, scenario, _, _ in plan.blocks(SCENARIOS, 4, 1, compare.others)]
     assert "".join(dict.fromkeys(names)) == "abc"
     assert names.index("b") < len(names) // 2 < len(names) - names[::-1].index("a")
 

@@ -40,9 +40,20 @@ def test_a_pair_that_was_run_again_replaces_the_first():
 
 
 def test_against_plain_a_block_is_one_comparison():
-    ratio = summarise(reports.slots())["ratio_plain"]["cpu_us_per_request"]
+    ratio = summarise(reports.slots())["others"]["plain"]["ratio"]["cpu_us_per_request"]
     assert ratio["n"] == 3 and ratio["confidence"] == 0.75
     assert ratio["median"] == pytest.approx(105 / 101)
+
+
+def test_other_arms_are_held_against_their_own_reference():
+    slots = reports.slots()
+    slots += [reports.slot("jemalloc", None, block, cpu_us_per_request=90.0) for block in range(3)]
+    slots += [reports.slot("malloc-no-pool", None, block, cpu_us_per_request=210.0) for block in range(3)]
+    others = summarise(slots)["others"]
+    assert others["jemalloc"]["over"] == "arena" and others["malloc-no-pool"]["over"] == "malloc"
+    assert others["jemalloc"]["ratio"]["cpu_us_per_request"]["median"] == pytest.approx(105 * 0.7 / 90)
+    assert others["malloc-no-pool"]["ratio"]["cpu_us_per_request"]["median"] == pytest.approx(0.5)
+    assert "mimalloc" not in others
 
 
 def test_calls_are_counted_not_sampled():
