@@ -259,27 +259,34 @@ static size_t give_large(mem_context *ctx)
     return given;
 }
 
-/* The next round is likely to need as much: one block for it spares the growth. */
-static size_t first_of_next_round(size_t given)
+/* Bytes that this round needed of bump blocks, if it filled the first block. */
+static size_t bump_needed(const mem_context *ctx)
 {
-    if (given >= BUMP_BLOCK_MAX)
+    size_t needed = ctx->closed_used + mem_bump_used(ctx);
+    for (const mem_block *block = ctx->large; block; block = block->next)
+        needed -= block->used;
+    return needed > ctx->first_size ? needed - ctx->first_size : 0;
+}
+
+/* The next round is likely to need as much: one block for it spares the growth. */
+static size_t first_of_next_round(size_t needed)
+{
+    if (needed > BUMP_BLOCK_MAX - MEM_BLOCK_HEADER)
         return BUMP_BLOCK_MAX;
-    return given > 0 ? mem_block_size(given) : MEM_BLOCK_MIN;
+    return mem_block_size(MEM_BLOCK_HEADER + needed);
 }
 
 static void arena_reset(mem_context *ctx)
 {
-    size_t bump = 0;
     mem_note_reset(ctx);
+    ctx->next_size = first_of_next_round(bump_needed(ctx));
     if (ctx->block || ctx->large) {
         mem_blocks_note_peak(ctx->source);
-        bump = give_blocks(ctx);
-        size_t given = bump + give_large(ctx);
+        size_t given = give_blocks(ctx) + give_large(ctx);
         ctx->held -= given;
         mem_budget_release(ctx->budget, given);
         ctx->closed_used = 0;
     }
-    ctx->next_size = first_of_next_round(bump);
     mem_poison(ctx->first, ctx->first_size);
     open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
 }

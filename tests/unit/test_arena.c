@@ -36,6 +36,26 @@ static void blocks_grow_to_64_kib(void **state)
     assert_int_equal(held(f), 4 * KIB);
 }
 
+static void growth_begins_with_what_the_round_before_needed(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    static const size_t needed[] = {200000, 10, 30000, 10, 10000, 6000, 0};
+    static const size_t expected[] = {64, 4, 32, 4, 16, 8, 4};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        assert_non_null(mem_alloc(f->ctx, 100000)); /* has a block of its own */
+        while (mem_get_stats(f->ctx).blocks == 1)
+            assert_non_null(mem_alloc(f->ctx, 16));
+        for (size_t more = 16; more < needed[i]; more += 16)
+            assert_non_null(mem_alloc_aligned(f->ctx, 16, more % 32 ? 8 : 16));
+        mem_reset(f->ctx);
+        while (held(f) == 0)
+            assert_non_null(mem_alloc(f->ctx, 16));
+        assert_int_equal(held(f), expected[i] * KIB);
+        mem_reset(f->ctx);
+    }
+}
+
 static void request_larger_than_the_next_block_gets_one_that_fits(void **state)
 {
     needs_bare_contexts();
@@ -381,6 +401,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ONE(blocks_grow_to_64_kib),
+        ONE(growth_begins_with_what_the_round_before_needed),
         ONE(request_larger_than_the_next_block_gets_one_that_fits),
         ONE(size_alone_makes_an_allocation_large),
         ONE(large_block_returns_at_once),
