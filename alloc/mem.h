@@ -98,15 +98,15 @@ typedef struct mem_stats {
 
 /* Public only so that mem_alloc can be inlined and contexts embedded: use the functions. An arena
  * hands out its newest block from both ends: what is aligned to MEM_ALIGN from the front, the rest
- * from the back, so that neither has to pad for the other. A heap's window is shut, so that it always
- * takes the slow path. */
+ * from the back, so that neither has to pad for the other. A heap's window is shut, so that it
+ * always takes the slow path. */
 struct mem_context {
     char *cur; /* the front: next free byte, MEM_ALIGN-aligned */
-    char *end; /* open: one byte behind the last free one, which is MEM_GRAIN-aligned; shut: cur */
+    char *end; /* open: one byte behind where what is free ends, MEM_GRAIN-aligned; shut: cur */
     const mem_kind *kind;
     mem_blocks *source; /* arena: where blocks come from; not owned */
     mem_budget *budget; /* NULL: unlimited; inherited from the parent */
-    char *back;         /* arena, shut: where `end` stood, less one */
+    char *back;         /* arena, shut: where what is free ends */
     mem_block *block;   /* arena: bump blocks, newest first */
     mem_block *large;   /* arena: large blocks; heap: every allocation, newest first */
     char *first;        /* arena: the inline first block, or NULL; owned by the caller */
@@ -194,13 +194,14 @@ static inline void *mem_alloc(mem_context *ctx, size_t size)
 void *mem_alloc_array(mem_context *ctx, size_t count, size_t size);
 
 /* Makes the allocation `p` of `old_size` bytes (as last asked for; p NULL: a new one) `new_size`
- * bytes, in place where possible: the newest allocation of an arena, and a large block within its
- * capacity, do not move. What moves is aligned to MEM_ALIGN. Contents are kept up to the smaller
- * size. NULL: refused, and `p` is still valid. */
+ * bytes, in place where possible: the newest of an arena's that are aligned to MEM_ALIGN, and a
+ * large block within its capacity, do not move. What moves is aligned to MEM_ALIGN. Contents are kept
+ * up to the smaller size. NULL: refused, and `p` is still valid. */
 void *mem_resize(mem_context *ctx, void *p, size_t old_size, size_t new_size);
 
 /* Gives one allocation of `size` bytes (as last asked for) back early: a large block and a heap
- * allocation return at once, the newest of an arena is popped, any other waits for the reset. */
+ * allocation return at once, the newest of either end of an arena is popped, any other waits for the
+ * reset. */
 void mem_free(mem_context *ctx, void *p, size_t size);
 
 /* Copies into the context. NULL: refused. mem_copy_string adds the final NUL. */

@@ -478,6 +478,7 @@ static void random_steps_agree_with_a_model(void **state)
                 assert_true(is_filled(items[i].p, items[i].size, items[i].with));
             mem_reset(&ctx);
             memset(items, 0, sizeof items);
+            assert_int_equal(mem_get_stats(&ctx).used, 0);
             assert_int_equal(mem_total_held(&ctx), 0);
             assert_int_equal(budget.used, 0);
             continue;
