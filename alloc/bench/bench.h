@@ -47,7 +47,8 @@ extern const struct arm pmr_monotonic_arm, pmr_pool_arm; /* pmr.cpp */
 void *must(void *p);
 double now(void);           /* CPU time of this thread, seconds */
 double anonymous_mib(void); /* of this process */
-/* What a JSON document asks for: nodes, keys, strings, tables. */
+/* One of MIXED_LISTS lists: `small` as a JSON document asks for (nodes, keys, strings, tables), else
+ * 8 to 300 bytes evenly. Returns the sum. */
 size_t mixed_sizes(uint32_t ret_sizes[MIXED], unsigned list, bool small);
 extern volatile uint64_t sink;
 

@@ -405,9 +405,9 @@ static int print_setting(void)
 #endif
     uint32_t size[MIXED];
     printf(
-        "{\"libc\": \"glibc %s\", \"compiler\": \"%s\", \"flags\": \"%s%s\", \"mixed_bytes\": %zu, \"mostly_small_bytes\": %zu, "
-        "\"appends\": %zu, \"cycles\": %zu, \"small\": %zu, \"objects\": %zu, \"nodes\": %zu, "
-        "\"live\": %zu, \"turns\": %zu}\n",
+        "{\"libc\": \"glibc %s\", \"compiler\": \"%s\", \"flags\": \"%s%s\", \"mixed_bytes\": %zu, "
+        "\"mostly_small_bytes\": %zu, \"appends\": %zu, \"cycles\": %zu, \"small\": %zu, "
+        "\"objects\": %zu, \"nodes\": %zu, \"live\": %zu, \"turns\": %zu}\n",
         gnu_get_libc_version(), compiler, MEM_BENCH_FLAGS,
 #ifdef NDEBUG
         ", assertions off",
