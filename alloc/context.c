@@ -104,7 +104,7 @@ void mem_on_reset(mem_context *ctx, mem_callback *callback)
 
 void mem_set_budget(mem_context *ctx, mem_budget *budget)
 {
-    assert(!ctx->block && !ctx->large);
+    assert(mem_is_empty(ctx));
     ctx->budget = budget;
 }
 

@@ -53,6 +53,9 @@ struct mem_kind {
     mem_debug *debug; /* NULL: no instruments */
 };
 
+/* mem_alloc compares addresses as signed numbers. */
+static_assert(sizeof(void *) == 8, "no address lies in the upper half");
+
 extern const mem_kind mem_arena_kind, mem_heap_kind;
 
 /* ---- Instruments (debug.c) --------------------------------------------------------------------- */
