@@ -129,6 +129,11 @@ static bool take_scalar(const db_words *words, const json_t *tree, store_text te
     if (ret_scalar->is == STORE_STRING)
         return copy_text(words, json_string_value(tree), json_string_length(tree),
                          &ret_scalar->text);
+    if (json_is_real(tree)) { /* as it would be stored: more digits say no more */
+        char digits[JSON_REAL_MAX];
+        return copy_text(words, digits, json_real_print(json_real_value(tree), digits),
+                         &ret_scalar->text);
+    }
     if (ret_scalar->is == STORE_NUMBER || ret_scalar->is == STORE_COMPOSITE)
         return copy_text(words, text.at, text.size, &ret_scalar->text);
     return true;

@@ -50,7 +50,8 @@ static void values_are_json_or_strings(void **state)
         const char *text;
     } cases[] = {
         {"eq.18", STORE_NUMBER, "18"},
-        {"eq.-1.50e3", STORE_NUMBER, "-1.50e3"},
+        {"eq.-1.50e3", STORE_NUMBER, "-1500.0"},
+        {"eq.0.1000000000000000055511151231257827", STORE_NUMBER, "0.1"},
         {"eq.\"18\"", STORE_STRING, "18"},
         {"eq.true", STORE_TRUE, ""},
         {"eq.false", STORE_FALSE, ""},
