@@ -99,7 +99,7 @@ static bool take_name(slate_request *req, store_op *op, const char *param, store
     }
     *ret_name = store_op_copy(op, name, length);
     if (!ret_name->at)
-        db_answer_no_memory(req);
+        slate_answer_no_memory(req);
     return ret_name->at != NULL;
 }
 
@@ -112,7 +112,7 @@ store_op *db_new_op(slate_request *req, store_kind kind)
     }
     store_op *op = store_op_create(kind);
     if (!op) {
-        db_answer_no_memory(req);
+        slate_answer_no_memory(req);
         return NULL;
     }
     if (take_name(req, op, "collection", &op->collection) && take_name(req, op, "id", &op->id))
@@ -154,7 +154,7 @@ bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const c
                              "The document would be nested deeper than %u levels, the limit.",
                              db.json_depth);
     } else if (w.failed != JSON_WRITE_OK) {
-        db_answer_no_memory(req);
+        slate_answer_no_memory(req);
     } else if (w.length > db.document_limit) {
         where.limit = db.document_limit;
         slate_answer_problem(req, 422, "document-too-large", &where,
@@ -196,15 +196,10 @@ slate_result db_answer_status(slate_request *req, const store_op *op)
     }
 }
 
-slate_result db_answer_no_memory(slate_request *req)
-{
-    return answer_later(req, "out-of-memory", "%s", "There is not enough memory for this request.");
-}
-
 slate_result db_answer_fault(slate_request *req, const char *type, const db_fault *fault)
 {
     if (fault->memory)
-        return db_answer_no_memory(req);
+        return slate_answer_no_memory(req);
     return slate_answer_problem(req, 400, type, &(slate_where){.limit = fault->limit}, "%s",
                                 fault->detail);
 }

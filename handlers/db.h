@@ -44,7 +44,6 @@ bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const c
 /* For a status that a handler has no answer of its own for. */
 slate_result db_answer_status(slate_request *req, const store_op *op);
 slate_result db_answer_fault(slate_request *req, const char *type, const db_fault *fault);
-slate_result db_answer_no_memory(slate_request *req);
 slate_result db_answer_not_found(slate_request *req);
 /* 412, or 428 if the request had no condition of its own. `revision`: the stored one, 0: none. */
 slate_result db_answer_precondition(slate_request *req, uint64_t revision);

@@ -23,7 +23,7 @@ static store_document *make_room(slate_request *req, store_op *op, size_t count)
 {
     store_document *documents = mem_alloc_array(op->memory, count, sizeof *documents);
     if (!documents)
-        db_answer_no_memory(req);
+        slate_answer_no_memory(req);
     op->documents = documents;
     return documents;
 }
@@ -119,7 +119,7 @@ bool db_bulk_lines(slate_request *req, store_op *op, const char *text, size_t si
         return false;
     l.ctx = mem_child_create(slate_scratch_context(req), "line");
     if (!l.ctx) {
-        db_answer_no_memory(req);
+        slate_answer_no_memory(req);
         return false;
     }
     bool good = true;

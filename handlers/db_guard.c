@@ -34,7 +34,7 @@ static slate_result write_after(slate_request *req, attempt *a, const store_op *
     if (read->status == STORE_OK) {
         uint64_t *revision = mem_copy(op->memory, &read->revision, sizeof read->revision);
         if (!revision)
-            return db_answer_no_memory(req);
+            return slate_answer_no_memory(req);
         op->condition = (store_condition){STORE_ONE_OF, revision, 1};
     }
     if (a->guard->make && !a->guard->make(req, read, op))

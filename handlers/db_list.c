@@ -26,7 +26,7 @@ static db_list_state *begin(slate_request *req)
     mem_on_reset(ctx, &list->end);
     op->user = list;
     if (!db_query_begin(&list->query, op->memory, slate_param(req, "collection"))) {
-        db_answer_no_memory(req);
+        slate_answer_no_memory(req);
         return NULL;
     }
     op->query = list->query.query;

@@ -393,8 +393,9 @@ slate_result patch_answer(slate_request *req, const patch_problem *problem, cons
         [PATCH_TEST_FAILED] = {409, "patch-test-failed"},
         [PATCH_IMPOSSIBLE] = {422, "patch-impossible"},
         [PATCH_LIMIT] = {422, "patch-limit"},
-        [PATCH_MEMORY] = {503, "out-of-memory"},
     };
+    if (problem->status == PATCH_MEMORY)
+        return slate_answer_no_memory(req);
     slate_where where = {
         .json_pointer = mem_printf(slate_request_context(req), NULL, "%s%s", at, problem->pointer),
         .limit = problem->limit,

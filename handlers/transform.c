@@ -59,7 +59,6 @@ slate_result transform_merge(slate_request *req)
     if (!body)
         return SLATE_ANSWERED;
     if (!merge_apply(body, "doc", json_object_get(body, "patch")))
-        return slate_answer_problem(req, 503, "out-of-memory", NULL,
-                                    "There is not enough memory for this patch.");
+        return slate_answer_no_memory(req);
     return slate_answer_json(req, 200, json_object_get(body, "doc"));
 }

@@ -61,7 +61,6 @@ const char *slate_body(slate_request *req, size_t *ret_size)
     return req->body ? req->body : "";
 }
 
-/* A refused allocation needs no answer here: the budget is marked, and a ready-made one is sent. */
 slate_result slate_answer_unreadable(slate_request *req, const json_read_problem *problem)
 {
     static const struct {
@@ -71,8 +70,9 @@ slate_result slate_answer_unreadable(slate_request *req, const json_read_problem
         [JSON_READ_SYNTAX] = {400, "json-syntax"},
         [JSON_READ_DUPLICATE] = {400, "json-duplicate-key"},
         [JSON_READ_REFUSED] = {422, "json-refused"},
-        [JSON_READ_MEMORY] = {503, "out-of-memory"},
     };
+    if (problem->status == JSON_READ_MEMORY)
+        return slate_answer_no_memory(req);
     slate_where where = {
         .line = problem->line, .column = problem->column, .offset = problem->offset};
     return slate_answer_problem(req, answers[problem->status].status, answers[problem->status].type,
@@ -150,6 +150,19 @@ slate_result slate_answer_stream(slate_request *req, int status, const char *med
     req->produce = produce;
     req->produce_arg = arg;
     return SLATE_ANSWERED;
+}
+
+/* The budget is marked, if it is not yet: http.c sends a ready-made answer then. */
+slate_result slate_answer_no_memory(slate_request *req)
+{
+    if (req->budget.refused == MEM_GRANTED)
+        req->budget.refused = MEM_NO_SYSTEM;
+    return SLATE_ANSWERED;
+}
+
+void slate_changed(slate_request *req)
+{
+    req->changed = true;
 }
 
 slate_result slate_answer_empty(slate_request *req, int status)

@@ -328,6 +328,10 @@ bool http_make_ready(server *s)
         "{\"type\":\"/problems/overloaded\",\"title\":\"The server is short of memory\",\"status\":"
         "503,\"detail\":\"The requests in flight hold all the memory that the server may use; try "
         "again.\"}";
+    static const char unknown[] =
+        "{\"type\":\"/problems/store-unknown\",\"title\":\"The outcome of the write is not known\","
+        "\"status\":503,\"detail\":\"There is no memory for the answer, but the request may have been "
+        "carried out. Read before you try again.\"}";
     static const char failed[] =
         "{\"type\":\"/problems/no-answer\",\"title\":\"The handler failed\",\"status\":500,"
         "\"detail\":\"No answer could be made.\"}";
@@ -337,6 +341,7 @@ bool http_make_ready(server *s)
     } answers[READY_MADE] = {
         [READY_MADE_TOO_LARGE] = {413, too_large},
         [READY_MADE_OVERLOADED] = {503, overloaded},
+        [READY_MADE_UNKNOWN] = {503, unknown},
         [READY_MADE_FAILED] = {500, failed},
     };
     for (int i = 0; i < READY_MADE; i++) {
@@ -387,30 +392,31 @@ static bool add_headers(slate_request *req, struct MHD_Response *response)
     return MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
 }
 
+/* There is no memory for the answer. What has been done must not look as if it had been refused. */
+static enum MHD_Result queue_refusal(slate_request *req)
+{
+    counter_add(&req->worker->refused, 1);
+    if (req->changed)
+        return queue_ready(req, READY_MADE_UNKNOWN);
+    return queue_ready(req, req->budget.refused == MEM_OVER_LIMIT ? READY_MADE_TOO_LARGE
+                                                                  : READY_MADE_OVERLOADED);
+}
+
 static enum MHD_Result queue_answer(slate_request *req)
 {
-    switch (req->budget.refused) {
-    case MEM_GRANTED:
-        break;
-    case MEM_OVER_LIMIT:
-        counter_add(&req->worker->refused, 1);
-        return queue_ready(req, READY_MADE_TOO_LARGE);
-    case MEM_OVER_TOTAL:
-    case MEM_NO_SYSTEM:
-        counter_add(&req->worker->refused, 1);
-        return queue_ready(req, READY_MADE_OVERLOADED);
-    }
+    if (req->budget.refused != MEM_GRANTED)
+        return queue_refusal(req);
     if (!req->answered)
         return queue_ready(req, READY_MADE_FAILED);
     struct MHD_Response *response =
         req->produce ? stream_response(req) : make_response(req->answer_bytes, req->answer_size);
     if (!response)
-        return queue_ready(req, READY_MADE_OVERLOADED);
+        return queue_refusal(req);
     enum MHD_Result queued = MHD_NO;
     if (add_headers(req, response))
         queued = MHD_queue_response(req->mhd, (unsigned)req->status, response);
     else
-        queued = queue_ready(req, READY_MADE_OVERLOADED);
+        queued = queue_refusal(req);
     MHD_destroy_response(response);
     return queued;
 }

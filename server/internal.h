@@ -60,6 +60,7 @@ typedef struct route_counters {
 typedef enum {
     READY_MADE_TOO_LARGE,
     READY_MADE_OVERLOADED,
+    READY_MADE_UNKNOWN, /* the same, after the request has changed something */
     READY_MADE_FAILED,
     READY_MADE
 } ready_made;
@@ -254,6 +255,7 @@ struct slate_request {
     slate_wait *wait; /* begun and not yet over */
 
     bool answered;
+    bool changed; /* something for good, or perhaps */
     int status;
     const char *answer_type;
     const void *answer_bytes;

@@ -15,7 +15,6 @@ static const struct {
     {"body-too-large", "The body is too large"},
     {"request-memory", "The request needs too much memory"},
     {"overloaded", "The server is short of memory"},
-    {"out-of-memory", "The server is short of memory"},
     {"transfer-coding", "The transfer coding is not known"},
     {"json-syntax", "The body is not JSON"},
     {"json-duplicate-key", "An object has the same key twice"},

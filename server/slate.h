@@ -158,6 +158,12 @@ slate_result slate_answer_problem(slate_request *req, int status, const char *ty
                                   const slate_where *where, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* For want of memory: 503 (or 413, if it was the request's own limit), ready-made. */
+slate_result slate_answer_no_memory(slate_request *req);
+/* Says that the request has changed something for good, or may have. If memory is refused from here
+ * on, the ready-made answer says so (503, "store-unknown"), instead of "try again". */
+void slate_changed(slate_request *req);
+
 /* ---- The program ------------------------------------------------------------------------------ */
 
 struct options; /* options.h */

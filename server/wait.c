@@ -53,7 +53,7 @@ slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_conti
     assert(!req->wait && "a request waits for one thing at a time");
     slate_wait *wait = malloc(sizeof *wait);
     if (!wait) {
-        req->budget.refused = MEM_NO_SYSTEM; /* a ready-made answer is sent */
+        slate_answer_no_memory(req);
         return NULL;
     }
     *wait = (slate_wait){.worker = req->worker,

@@ -182,6 +182,8 @@ static slate_result resume(slate_request *req, void *arg, slate_wake_reason why)
     store_op *op = arg;
     if (why == SLATE_TIMED_OUT)
         time_out(op);
+    if (is_writing(op->kind) && (op->status == STORE_OK || op->status == STORE_UNKNOWN))
+        slate_changed(req);
     return op->then(req, op, why);
 }
 

@@ -23,6 +23,7 @@ struct slate_request {
     slate_wait waits[WAITS_MAX];
     size_t count;
     bool refuses; /* there is no memory for a wait */
+    bool changed; /* slate_changed has been called */
 };
 
 #define REQUEST                                                               \
@@ -47,6 +48,11 @@ void slate_wake(slate_wait *wait)
     wait->wakes++;
     pthread_cond_broadcast(&wait->req->woken);
     pthread_mutex_unlock(&wait->req->lock);
+}
+
+void slate_changed(slate_request *req)
+{
+    req->changed = true;
 }
 
 /* Blocks until that wait of the request has been ended. */

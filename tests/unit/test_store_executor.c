@@ -248,9 +248,11 @@ static void an_operation_is_done_and_answered(void **state)
     assert_int_equal(req.waits[0].within_ms, 60000);
     assert_int_equal(take_answer(&req, 0, op), STORE_OK);
     assert_string_equal(seen.bytes, "apple");
+    assert_false(req.changed);
     op = submit(s, &req, STORE_PUT, "pear");
     assert_int_equal(take_answer(&req, 1, op), STORE_OK);
     assert_string_equal(seen.bytes, "pear");
+    assert_true(req.changed);
     close_store(s);
 }
 
@@ -373,6 +375,7 @@ static void what_has_not_begun_in_time_is_never_done(void **state)
     go_on(&req, 1, SLATE_TIMED_OUT);
     assert_int_equal(seen.status, STORE_BUSY);
     assert_true(strlen(seen.detail) > 0);
+    assert_false(req.changed);
     store_op_release(late);
     set(&fake.shut, false);
     assert_int_equal(take_answer(&req, 0, first), STORE_OK);
@@ -391,6 +394,7 @@ static void a_write_that_has_begun_is_unknown_at_its_limit(void **state)
     await_gate(1);
     go_on(&req, 0, SLATE_TIMED_OUT);
     assert_int_equal(seen.status, STORE_UNKNOWN);
+    assert_true(req.changed);
     assert_int_equal(wakes_of(&req, 0), 0);
     set(&fake.shut, false);
     await_wake(&req, 0);

@@ -68,6 +68,11 @@ void slate_wake(slate_wait *wait)
         pthread_cond_signal(&done.ended);
 }
 
+void slate_changed(slate_request *req)
+{
+    (void)req;
+}
+
 /* Those whose wait has been ended since the last call; at least one. */
 static size_t take_done(size_t clients[CLIENTS])
 {
