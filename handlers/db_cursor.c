@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "../server/json/utf8.h"
 #include "db_filter.h"
 #include "db_id.h"
 
@@ -161,7 +162,7 @@ static bool take_value(const db_words *words, input *in, store_scalar *ret_value
         break;
     case STORE_STRING:
     case STORE_COMPOSITE: /* its text, which may have been cut */
-        if (!db_text_valid(words->ctx, text.at, size))
+        if (!utf8_valid(text.at, size))
             return false;
         break;
     default:

@@ -13,17 +13,6 @@ static int shown(store_text text)
     return text.size > SHOWN ? SHOWN : (int)text.size;
 }
 
-bool db_text_valid(mem_context *ctx, const char *text, size_t size)
-{
-    json_writer w;
-    json_writer_init(&w, ctx, size, 1, false);
-    json_write_string(&w, text, size);
-    bool valid = w.failed != JSON_WRITE_VALUE;
-    if (w.text)
-        mem_free(ctx, w.text, w.capacity);
-    return valid;
-}
-
 static bool copy_text(const db_words *words, const char *at, size_t size, store_text *ret_text)
 {
     char *copy = mem_copy(words->ctx, at, size);

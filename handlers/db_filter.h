@@ -1,6 +1,6 @@
 /* The words of a query: paths, values, and filters made of them. Everything is copied into `ctx`;
  * false: `*fault` says what is wrong with which parameter, or that memory was refused. Texts are
- * UTF-8 (db_text_valid) and hold no NUL. */
+ * UTF-8 and hold no NUL. */
 #ifndef SLATE_DB_FILTER_H
 #define SLATE_DB_FILTER_H
 
@@ -13,8 +13,6 @@ typedef struct db_words {
     const char *name; /* of the parameter, decoded */
     db_fault *fault;
 } db_words;
-
-bool db_text_valid(mem_context *ctx, const char *text, size_t size);
 
 /* "/address/city" is a JSON pointer; "city" the member of that name. */
 bool db_path_read(const db_words *words, store_text text, store_path *ret_path);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "../server/json/utf8.h"
 #include "db_cursor.h"
 #include "db_filter.h"
 
@@ -151,7 +152,7 @@ static bool keep(const char **kept, const db_words *words, const char *value)
 bool db_query_add(db_query *q, const char *name, const char *value, db_fault *fault)
 {
     db_words words = {q->ctx, name, fault};
-    if (!db_text_valid(q->ctx, name, strlen(name)) || !db_text_valid(q->ctx, value, strlen(value)))
+    if (!utf8_valid(name, strlen(name)) || !utf8_valid(value, strlen(value)))
         return db_fail(fault, "The name or the value of the parameter \"%.60s\" is not UTF-8.",
                        name);
     if (strcmp(name, "after") == 0)
