@@ -93,6 +93,13 @@ int sqlite_run(sqlite_session *session, sqlite_statement which)
     return statement ? finish(statement) : no_statement(session);
 }
 
+int sqlite_begin(sqlite_session *session, sqlite_statement which)
+{
+    if (!sqlite_prepared(session, SQL_COMMIT) || !sqlite_prepared(session, SQL_ROLLBACK))
+        return no_statement(session);
+    return sqlite_run(session, which);
+}
+
 bool sqlite_bind_text(sqlite3_stmt *statement, int at, store_text text)
 {
     return sqlite3_bind_text64(statement, at, text.size ? text.at : "", text.size, SQLITE_STATIC,
@@ -570,7 +577,7 @@ static int write_one(struct batch *batch, store_op *op)
 /* All up to the commit. What goes wrong with one operation alone is its status, not an error. */
 static int write_all(struct batch *batch, store_op *const ops[], size_t count)
 {
-    int rc = sqlite_run(batch->session, SQL_BEGIN_WRITING);
+    int rc = sqlite_begin(batch->session, SQL_BEGIN_WRITING);
     if (rc == SQLITE_OK)
         rc = last_revision(batch);
     uint64_t before = batch->revision;

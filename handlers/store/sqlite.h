@@ -76,6 +76,8 @@ struct sqlite_session {
 sqlite3_stmt *sqlite_prepared(sqlite_session *session, sqlite_statement which);
 /* Runs one that returns no rows. Returns SQLite's code. */
 int sqlite_run(sqlite_session *session, sqlite_statement which);
+/* Begins a transaction, once there is what ends it: that must not fail for want of memory then. */
+int sqlite_begin(sqlite_session *session, sqlite_statement which);
 bool sqlite_bind_text(sqlite3_stmt *statement, int at, store_text text);
 
 /* sqlite_schema.c. Takes the declared indexes from their list, into the database. */

@@ -14,7 +14,8 @@
 
 static const char path_type[] = "slate path"; /* of pointers to a store_path */
 
-/* The path is bound as a pointer, or is a JSON pointer's text in an index, which is read once. */
+/* The path is bound as a pointer, or is a JSON pointer's text in an index, which is read once. NULL: an
+ * error is the function's result. */
 static const store_path *path_of(sqlite3_context *ctx, sqlite3_value *value)
 {
     store_path *path = sqlite3_value_pointer(value, path_type);
@@ -24,25 +25,26 @@ static const store_path *path_of(sqlite3_context *ctx, sqlite3_value *value)
         return path;
     const char *text = sqlite3_value_blob(value);
     int size = sqlite3_value_bytes(value);
-    path = text ? sqlite3_malloc64(sizeof *path + (size_t)size) : NULL;
-    if (!path)
-        return NULL;
-    if (!store_read_pointer((store_text){text, (size_t)size}, (char *)(path + 1), path)) {
+    path = sqlite3_malloc64(sizeof *path + (size_t)size);
+    if (path && !store_read_pointer((store_text){text, (size_t)size}, (char *)(path + 1), path)) {
         sqlite3_free(path);
+        sqlite3_result_error(ctx, "not a path", -1);
         return NULL;
     }
-    sqlite3_set_auxdata(ctx, 1, path, sqlite3_free);
-    return sqlite3_get_auxdata(ctx, 1);
+    if (path) /* without memory it frees the path at once */
+        sqlite3_set_auxdata(ctx, 1, path, sqlite3_free);
+    path = sqlite3_get_auxdata(ctx, 1);
+    if (!path)
+        sqlite3_result_error_nomem(ctx);
+    return path;
 }
 
-/* The text of the value that a function is about. false: the path is none, or no memory. */
+/* The text of the value that a function is about. false: it has failed. */
 static bool find_value(sqlite3_context *ctx, sqlite3_value **args, store_text *ret_value)
 {
     const store_path *path = path_of(ctx, args[1]);
-    if (!path) {
-        sqlite3_result_error(ctx, "not a path", -1);
+    if (!path)
         return false;
-    }
     /* As a blob: text would be copied so as to end in NUL. */
     const char *json = sqlite3_value_blob(args[0]);
     *ret_value = key_find((store_text){json, (size_t)sqlite3_value_bytes(args[0])}, path);
@@ -608,7 +610,7 @@ int sqlite_list(sqlite_session *session, store_op *op)
     if (!op->query->count_all)
         return list(session, op, index);
     /* In a transaction, so that the list and its count are of the same moment. */
-    rc = sqlite_run(session, SQL_BEGIN);
+    rc = sqlite_begin(session, SQL_BEGIN);
     if (rc == SQLITE_OK)
         rc = op->query->filter_count > 0 ? count(session, op, index) : count_all(session, op);
     if (rc == SQLITE_OK)
