@@ -1,5 +1,5 @@
 /* slate with faults that a test aims: while FAULT_FILE, mapped, says so, the k-th call for memory that
- * a request makes is refused. The linker puts these functions between the server and what it calls
+ * a request makes is refused, also after a wait. The linker puts these functions between the server and what it calls
  * (--wrap), so every checker still sees its own malloc. jansson's calls come by its hooks, and
  * libmicrohttpd's objects, which are made of malloc too, fail whole. Each thread serves one request at
  * a time here, so one count is enough. */
@@ -15,13 +15,10 @@
 
 #include "../../alloc/internal.h"
 #include "../../alloc/pool.h"
+#include "../../server/slate.h"
+#include "fault.h"
 
-/* Little-endian words, shared with the test. */
-static struct aim {
-    uint64_t library;  /* k of the calls to malloc, pools, jansson and libmicrohttpd; 0: none */
-    uint64_t contexts; /* k of the calls to contexts; 0: none */
-    uint64_t struck;   /* how many were refused since the request began */
-} * aim;
+struct aim *aim;
 
 static __thread bool in_callback;
 static uint64_t left; /* of the request in flight */
@@ -31,7 +28,7 @@ static bool strikes(void)
 {
     if (!in_callback || left == 0 || --left > 0)
         return false;
-    aim->struck = 1;
+    aim->struck++;
     return true;
 }
 
@@ -46,7 +43,7 @@ static __attribute__((constructor)) void take_aim(void)
     int file = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
     void *p = mmap(NULL, sizeof *aim, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (file < 0 || p == MAP_FAILED) {
-        fputs("fault: FAULT_FILE must name a file of 24 bytes.\n", stderr);
+        fputs("fault: FAULT_FILE must name a file for struct aim.\n", stderr);
         exit(1);
     }
     close(file);
@@ -80,6 +77,16 @@ WRAP(enum MHD_Result, MHD_add_response_header,
      (struct MHD_Response * response, const char *name, const char *value), (response, name, value),
      MHD_NO)
 
+/* ---- A request ---------------------------------------------------------------------------------- */
+
+static void leave(void)
+{
+    in_callback = false;
+    uint64_t refused = mem_debug_get_counts(mem_debug_default).refused; /* --mem-debug=count */
+    aim->struck += refused - refused_before;
+    refused_before = refused;
+}
+
 typedef enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *url,
                                    const char *method, const char *version, const char *data,
                                    size_t *size, void **state);
@@ -89,18 +96,30 @@ enum MHD_Result __wrap_http_on_request(void *arg, struct MHD_Connection *mhd, co
                                        const char *method, const char *version, const char *data,
                                        size_t *size, void **state)
 {
-    mem_debug *contexts = mem_debug_default; /* --mem-debug=count */
     if (!*state) {
         left = aim->library;
+        aim->left = aim->sqlite;
         aim->struck = 0;
-        refused_before = mem_debug_get_counts(contexts).refused;
-        mem_debug_fail_at(contexts, aim->contexts);
+        refused_before = mem_debug_get_counts(mem_debug_default).refused;
+        mem_debug_fail_at(mem_debug_default, aim->contexts);
     }
     in_callback = true;
     enum MHD_Result result =
         __real_http_on_request(arg, mhd, url, method, version, data, size, state);
-    in_callback = false;
-    if (mem_debug_get_counts(contexts).refused > refused_before)
-        aim->struck = 1;
+    leave();
     return result;
+}
+
+/* The pieces of a stream are asked for outside. */
+typedef slate_stream_state produce(slate_request *req, char *into, size_t room, size_t *ret_size,
+                                   slate_wake_reason why);
+produce __real_request_produce, __wrap_request_produce;
+
+slate_stream_state __wrap_request_produce(slate_request *req, char *into, size_t room,
+                                          size_t *ret_size, slate_wake_reason why)
+{
+    in_callback = true;
+    slate_stream_state state = __real_request_produce(req, into, room, ret_size, why);
+    leave();
+    return state;
 }

@@ -1,18 +1,16 @@
 """Requests that wait for something, in tests/http/waiting.c: whoever ends the wait, and whenever, each
 is answered once, and nothing is left of it. A sanitizer reports what is touched too late."""
 import json
-import mmap
 import os
 import random
 import signal
-import struct
 import threading
 import time
 
 import pytest
 
+import faults
 from process import BINARY, SANITIZED
-from test_fault_sweep import CONTEXTS, LIBRARY, MANY, STRUCK
 from wire import Closed, Connection, until
 
 WAITING = os.path.join(os.path.dirname(BINARY), "..", "tests", "http", "slate_waiting")
@@ -212,32 +210,20 @@ def test_the_deadline_of_a_request_holds_while_it_waits(waiting):
     ("/stream/own,20,now?size=9&every=4", b"abcdefghi")])
 def test_every_allocation_may_fail(waiting, tmp_path, target, body):
     """Whichever call for memory is refused, also after a wait: an answer, and nothing left."""
-    path = tmp_path / "aim"
-    path.write_bytes(bytes(24))
-    one = waiting("--mem-debug", "count", "--threads", "1", program=WAITING + "_fault",
-                  env={"FAULT_FILE": str(path)})
-    with open(path, "r+b") as file:
-        aim = mmap.mmap(file.fileno(), 24)
+    aim = faults.Aim(tmp_path)
+    flags, env = aim.flags()
+    one = waiting(*flags, program=WAITING + "_fault", env=env)
     refused = 0
-    for kind in (LIBRARY, CONTEXTS):
-        for k in range(1, MANY):
-            aim[:] = bytes(24)
-            struct.pack_into("<Q", aim, kind, k)
-            try:
-                answer = one.request("GET", target)
-                assert answer.status in (200, 413, 503), f"call {k}: {answer}"
-                assert answer.status != 200 or answer.body == body
-                refused += answer.status != 200
-            except Closed:  # after the head: it is seen to be cut
-                assert "stream" in target
-                refused += 1
-                continue
-            if not struct.unpack_from("<Q", aim, STRUCK)[0]:
-                break
-        else:
-            pytest.fail(f"still failing after {MANY} calls")
+    for point in aim.sweep():
+        try:
+            answer = one.request("GET", target)
+            assert answer.status in (200, 413, 503), f"{point}: {answer}"
+            assert answer.status != 200 or answer.body == body
+            refused += answer.status != 200
+        except Closed:  # after the head: it is seen to be cut
+            assert "stream" in target
+            refused += 1
     assert answer.status == 200 and refused > 0
-    aim[:] = bytes(24)
     assert_at_rest(one)
 
 
