@@ -25,7 +25,7 @@ bool option_is_indexes(const char *text)
 {
     for (;;) {
         size_t name = 0;
-        while (isalnum((unsigned char)text[name]) || (text[name] && strchr("_-.", text[name])))
+        while (isalnum((unsigned char)text[name]) || (text[name] && strchr("._~-", text[name])))
             name++;
         if (name == 0 || text[name] != ':' || text[name + 1] != '/')
             return false;

@@ -209,7 +209,7 @@ static const sample samples[] = {
     {"db-indexes",
      "off",
      "people:/age",
-     "people:/age,people:/address/city,a-b_c.1:/~0x y",
+     "people:/age,people:/address/city,a-b_c.~1:/~0x y",
      {"", "people", "people:", "people:age", ":/age", "people:/age,", ",people:/age",
       "pe/ople:/age", "people:/a,,people:/b"},
      "COLLECTION:POINTER"},
