@@ -51,7 +51,8 @@ slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_conti
                              void *arg)
 {
     assert(!req->wait && "a request waits for one thing at a time");
-    slate_wait *wait = malloc(sizeof *wait);
+    /* What was refused before may be what the request is about: others must not begin to work for it. */
+    slate_wait *wait = req->budget.refused == MEM_GRANTED ? malloc(sizeof *wait) : NULL;
     if (!wait) {
         slate_answer_no_memory(req);
         return NULL;

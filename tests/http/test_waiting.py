@@ -227,6 +227,20 @@ def test_every_allocation_may_fail(waiting, tmp_path, target, body):
     assert_at_rest(one)
 
 
+@pytest.mark.parametrize("target", ["/wait/refused", "/wait/own,refused", "/stream/own,refused?size=9"])
+def test_what_was_refused_memory_gets_no_wait(waiting, target):
+    """Whoever works for it would do so though it is answered 503."""
+    one = waiting()
+    try:
+        answer = one.request("GET", target)
+        assert answer.status == 503 and answer.header("Retry-After")
+        answer.problem("overloaded")
+    except Closed:
+        assert "stream" in target
+    assert one.metric("slate_waiting_waits_total") == target.count("own")
+    assert_at_rest(one)
+
+
 # ---- The end -----------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@
  *     now     the other thread, as soon as it can
  *     20      the other thread, in 20 milliseconds
  *     never   the module, when it stops
+ *     refused nobody: memory has been refused before, and so is the wait
  *
  * ?within=MS: how long a wait may take; ?hold=BYTES: so much of the request context is used. */
 #include <pthread.h>
@@ -133,11 +134,13 @@ static chain *make_chain(slate_request *req, const char *words)
 /* Begins the next wait of the chain. */
 static bool begin(slate_request *req, chain *c, slate_continuation *then)
 {
+    const char *word = c->at;
+    if (strncmp(word, "refused", 7) == 0)
+        slate_answer_no_memory(req);
     slate_wait *wait = slate_wait_begin(req, c->within_ms, then, c);
     if (!wait)
         return false;
     __atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED);
-    const char *word = c->at;
     c->at += strcspn(word, ",");
     c->at += *c->at == ',';
     if (strncmp(word, "own", 3) == 0)
