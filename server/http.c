@@ -299,9 +299,53 @@ const char *http_query(slate_request *req, const char *name)
     return search.value;
 }
 
+/* The lines of one header. */
+typedef struct header_lines {
+    const char *name;
+    size_t name_size;
+    unsigned count;
+    size_t size; /* of all values, with ", " between them */
+    char *into;  /* NULL: they are only counted */
+} header_lines;
+
+static enum MHD_Result visit_line(void *arg, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_size, const char *value, size_t value_size)
+{
+    header_lines *lines = arg;
+    (void)kind;
+    if (name_size != lines->name_size || strncasecmp(name, lines->name, name_size) != 0)
+        return MHD_YES;
+    if (lines->count++ > 0) {
+        if (lines->into)
+            memcpy(lines->into + lines->size, ", ", 2);
+        lines->size += 2;
+    }
+    if (lines->into && value_size > 0)
+        memcpy(lines->into + lines->size, value, value_size);
+    lines->size += value_size;
+    return MHD_YES;
+}
+
+static header_lines visit_lines(slate_request *req, const char *name, char *into)
+{
+    header_lines lines = {.name = name, .name_size = strlen(name), .into = into};
+    MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, visit_line, &lines);
+    return lines;
+}
+
 const char *http_header(slate_request *req, const char *name)
 {
-    return MHD_lookup_connection_value(req->mhd, MHD_HEADER_KIND, name);
+    const char *first = MHD_lookup_connection_value(req->mhd, MHD_HEADER_KIND, name);
+    if (!first) /* most are not there */
+        return NULL;
+    header_lines lines = visit_lines(req, name, NULL);
+    if (lines.count == 1)
+        return first;
+    char *joined = mem_alloc_aligned(&req->request, lines.size + 1, 1);
+    if (!joined)
+        return NULL;
+    joined[visit_lines(req, name, joined).size] = '\0';
+    return joined;
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------ */

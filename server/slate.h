@@ -66,7 +66,9 @@ const char *slate_query(slate_request *req, const char *name);
  * or memory was refused. */
 typedef bool slate_query_visitor(void *arg, const char *name, const char *value);
 bool slate_each_query(slate_request *req, slate_query_visitor *visit, void *arg);
-/* A request header, or NULL. Valid until the answer has been sent. */
+/* A request header, or NULL. Valid until the answer has been sent. What is divided over several lines
+ * of that name is one list, with commas (RFC 9110, section 5.3). If there is no memory for that it
+ * reads as absent, and whatever the handler goes on to answer becomes 503; nor does it get a wait. */
 const char *slate_header(slate_request *req, const char *name);
 
 /* The whole body; valid until slate_body_json or the end of the handler. */
@@ -117,7 +119,8 @@ typedef struct slate_wait slate_wait;
  * at any return; request context and body stay. `then` runs once slate_wake has been called, or
  * after `within_ms`. If the request ends before (its connection broke, the server stops) `then` does
  * not run: what it would have released belongs into a mem_on_reset callback of the request context.
- * NULL: no memory; a ready-made answer is sent, return SLATE_ANSWERED. */
+ * NULL: no memory, for this or for something before; a ready-made answer is sent, return
+ * SLATE_ANSWERED. */
 slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_continuation *then,
                              void *arg);
 /* Ends a wait, from any thread: exactly once for every wait begun, also after it timed out or its

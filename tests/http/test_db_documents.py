@@ -212,6 +212,25 @@ def test_if_none_match_makes_only_what_is_not_there(db):
     assert db.delete("/a", "If-None-Match: *").status == 412
 
 
+def test_a_list_may_be_divided_over_lines(db):
+    """RFC 9110, section 5.3: all lines of a name count, not the first."""
+    db.put("/a", 1)
+    old = tag(db)
+    assert db.get("/a", 'If-None-Match: "x"', f"if-none-match: {old}").status == 304
+    assert db.get("/a", 'If-None-Match: "x"', "If-None-Match:", 'If-None-Match: "y"').status == 200
+    assert db.put("/a", 2, 'If-Match: "x"', 'If-Match: "y"').status == 412
+    assert db.put("/a", 2, 'If-Match: "x", "y"', f"If-Match: {old}").status == 200
+    assert db.put("/a", 3, 'If-None-Match: "x"', f"If-None-Match: {tag(db)}").status == 412
+    assert db.get("/a", "If-Match: *", 'If-Match: "x').status == 400
+    assert db.get("/a").json() == 2
+    answer = db.put("/a", 3, "Prefer: respond-async", "Prefer: return=representation")
+    assert answer.json() == 3
+    rows = db.get("", "Accept: text/html", "Accept: application/x-ndjson", "Accept: application/json;q=0")
+    assert rows.media_type == "application/x-ndjson" and len(rows.body.splitlines()) == 1
+    assert db.delete("", "If-Match: *", "If-Match: *").status == 412
+    assert db.get("/a").json() == 3
+
+
 def test_both_must_hold(db):
     db.put("/a", 1)
     now = tag(db)

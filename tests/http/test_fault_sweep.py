@@ -203,6 +203,7 @@ SWEEPS = {
         Case("replace", "PUT", "/db/people/ann", 200, body(DOCUMENT)),
         Case("replace this", "PUT", "/db/people/ann", 200, body({"a": 1}), ('If-Match: "1", "9"', WHOLE)),
         Case("replace another", "PUT", "/db/people/ann", 412, body({"a": 1}), ('If-Match: "9"',)),
+        Case("lines of tags", "PUT", "/db/people/ann", 412, body({"a": 1}), ('If-Match: "8"', 'If-Match: "9"')),
         Case("replace, by date", "PUT", "/db/people/ann", 200, body({"a": 1}),
              (f"If-Unmodified-Since: {SINCE}",)),
         Case("syntax", "PUT", "/db/people/ann", 400, b'{"a":'),
