@@ -22,7 +22,7 @@
 #define BODY_LIMIT ((size_t)1024 * 1024)
 #define BODY_FIRST 4096 /* where the length is not announced */
 #define CONNECTION_MEMORY ((size_t)12 * 1024)
-#define CONNECTIONS 4096u
+#define CONNECTIONS 8192u
 #define IDLE_TIMEOUT 15u
 
 static const size_t json_flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;

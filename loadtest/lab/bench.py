@@ -39,7 +39,8 @@ class Bench:
         self._affinity = cpus
 
     def __enter__(self):
-        for program in ("handlers/slate", "loadtest/plain", "loadtest/malloc_count.so"):
+        for program in ("handlers/slate", "loadtest/plain", "loadtest/malloc_count.so",
+                        "loadtest/litter.so"):
             if not (self.build / program).exists():
                 raise BenchError(f"{self.build / program} is missing: build first "
                                  "(meson setup build && meson compile -C build)")
@@ -74,18 +75,23 @@ class Bench:
 
     def deck(self, scenario):
         """What a client sends in this scenario."""
-        if scenario.name not in self._decks:
+        key = scenario.name, scenario.rows
+        if key not in self._decks:
             rows = self._store(scenario.rows)[0] if scenario.rows else None
-            self._decks[scenario.name] = payload.deck(scenario.requests, rows)
-        return self._decks[scenario.name]
+            self._decks[key] = payload.deck(scenario.requests, rows)
+        return self._decks[key]
 
     def request_file(self, server, scenario):
-        """The deck as the clients read it: each request as it goes over the wire, behind its length."""
+        """The deck as the clients read it: each request as it goes over the wire, behind a line with
+        its length, how many of the bytes are sent, the status that is due (0: no answer), and whether
+        the connection ends with it."""
         path = self.new_file("requests")
         with open(path, "wb") as f:
             for request in self.deck(scenario).order:
                 text = server.arm.request(request).text(server.address)
-                f.write(b"%d\n%b" % (len(text), text))
+                status = request.status if request.cut == 1 else 0
+                f.write(b"%d %d %d %d\n%b" % (len(text), len(text) * request.cut, status,
+                                             request.ends_connection(), text))
         return path
 
     def _store(self, count):
@@ -105,6 +111,8 @@ class Bench:
             _, filled = self._store(scenario.rows)
             path = self.new_file("store")
             store.copy(filled, path)
+        if scenario.litter:
+            preloaded = (*preloaded, str(self.build / "loadtest/litter.so"))
         server = self._start(arm, scenario, path, preloaded, **more_env)
         server.store = path
         return server
@@ -112,7 +120,9 @@ class Bench:
     def _start(self, arm, scenario, path, preloaded=(), **more_env):
         self._servers = [server for server in self._servers if server.running()]
         server = Server(arm, arm.command(str(self.build), scenario, path),
-                        arm.environment(preloaded) | more_env, self.server_cpu, self.new_file("log"))
+                        arm.environment(preloaded) | more_env,
+                        {self.server_cpu} if scenario.threads == 1 and self.server_cpu is not None
+                        else self._affinity, self.new_file("log"))
         self._servers.append(server)
         return server
 
@@ -120,11 +130,16 @@ class Bench:
         """A real request of each kind: the answer has to be the right JSON, on a connection that is
         kept."""
         for request in map(arm.request, self.deck(scenario).samples):
+            if request.cut < 1:
+                continue
             what = f"{arm.name}: {request.method} {request.path}"
             status, headers, answer = server.ask(request.method, request.path, request.body,
                                                  headers=request.headers())
-            if status != 200 or headers.get("Connection", "keep-alive").lower() == "close":
+            if (status != request.status or
+                    (headers.get("Connection") == "close") != request.ends_connection()):
                 raise ServerError(f"{what} answered {status}, Connection: {headers.get('Connection')}")
+            if status >= 300:
+                continue
             key = scenario.name, request.path, answer
             if key not in self._checked:
                 self._checked[key] = _is_json(answer, request)

@@ -4,6 +4,7 @@ page's (classes, CSS variables), so that light and dark are one drawing."""
 import math
 from html import escape
 
+from .holders import LAYERS
 from .metrics import size
 
 WIDTH, HEIGHT = 380, 240
@@ -193,10 +194,6 @@ def every_slot(title, points, label):
         else:
             chart.dot(i, value, f"{arm} {'hollow' if noisy else ''}", note)
     return chart.svg()
-
-
-LAYERS = (("live", "live in requests"), ("blocks", "blocks beyond that"), ("pools", "pools"),
-          ("rest", "malloc and libmicrohttpd"))
 
 
 def holders(title, rows):

@@ -5,7 +5,7 @@ import time
 from . import environment, gates, plan, summary
 from .arm import ARENA, MALLOC, STATIC, YARDSTICK
 from .bench import Bench
-from .counting import Counting, layers
+from .counting import Counting
 from .progress import Progress
 from .slot import Slot
 
@@ -121,10 +121,6 @@ def compare(build, scenarios, pairs, seed, argv, arms=()):
         run.run()
     progress.end()
     warnings = environment.warnings(about) + mark_noisy([s for of in run.slots.values() for s in of])
-    for of in run.slots.values():
-        for slot in of:
-            memory = slot.pop("memory", None)
-            slot["holders"] = layers(memory, slot["idle"][-1]["anonymous"]) if memory else None
     return {
         "schema": 1, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 1), "command": argv, "seed": seed, "pairs": pairs,

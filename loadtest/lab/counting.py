@@ -2,13 +2,15 @@
 malloc (a preloaded library counts), and what is live while the load runs (the server is asked ten
 times a second). Nothing is timed here."""
 
-import http.client
+import itertools
 import os
+import socket
 import struct
 import subprocess
 import time
 
-from . import proc, swarm, wrk
+from . import holders, proc, swarm, wrk
+from .answer import Answer
 from .server import ServerError
 
 WARM_UP = 0.3  # of the requests that are counted, sent before; one after the other
@@ -36,7 +38,7 @@ class Counting:
                 return {"calls": calls, "live": self._portrait(server) if server.admin else []}
             finally:
                 server.stop()
-        except (ServerError, OSError, http.client.HTTPException, struct.error,
+        except (ServerError, OSError, ValueError, KeyError, struct.error,
                 subprocess.SubprocessError) as error:
             return {"error": str(error)}
 
@@ -45,31 +47,21 @@ class Counting:
             time.sleep(0.05)  # for the end of the last request
             with open(counters, "rb") as f:
                 return struct.unpack(f"={len(COUNTERS)}Q", f.read())
-        connection = http.client.HTTPConnection(*server.address, timeout=30)
-        counted = self.scenario.load.counted
-        self._send(connection, round(WARM_UP * counted))
+        load, counted = self.scenario.load, self.scenario.load.counted
+        order = swarm.read_deck(self.bench.request_file(server, self.scenario))
+        line = _Line(server, order, each_its_own=load.client == "swarm" and load.requests == 1)
+        line.send(round(WARM_UP * counted))
         before = read()
-        self._send(connection, counted)
+        line.send(counted)
         after = read()
-        connection.close()
+        line.close()
         return {name: (b - a) / counted for name, a, b in zip(COUNTERS, before, after)}
-
-    def _send(self, connection, times):
-        """On one connection, or on one each where the scenario's own requests come so."""
-        load, order = self.scenario.load, self.bench.deck(self.scenario).order
-        for i in range(times):
-            request = self.arm.request(order[i % len(order)])
-            connection.request(request.method, request.path, request.body or None, request.headers())
-            answer = connection.getresponse()
-            if answer.status != 200 or not answer.read():
-                raise ServerError(f"{self.arm.name}: answered {answer.status} while counting")
-            if load.client == "swarm" and load.requests == 1:
-                connection.close()  # the next request connects again
 
     def _portrait(self, server):
         """What the memory was made of under load: one dict per look."""
         out = self.bench.scratch("portrait")
         load, requests = self.scenario.load, self.bench.request_file(server, self.scenario)
+        connection_memory = server.version()["connection_memory"]
         start, looks = time.monotonic(), []
         if load.client == "wrk":
             client = wrk.start(server.address, load, LOAD_SECONDS, out, requests)
@@ -79,34 +71,36 @@ class Counting:
             if not os.path.exists(out):  # still under load
                 _, anonymous = proc.resident(server.pid)
                 looks.append({"t": round(time.monotonic() - start, 3),
-                              **layers(server.memory(), anonymous)})
+                              **holders.layers(server.memory(), anonymous, connection_memory)})
             time.sleep(POLL_SECONDS)
         client.communicate()
         return looks
 
 
-def live(memory):
-    """What requests and the store hold, by /debug/memory; of a program that has none, unknown: 0."""
-    if not memory:
-        return 0
-    return memory["live_bytes"] + memory.get("modules", {}).get("store", {}).get("sqlite_memory_bytes", 0)
+class _Line:
+    """Requests of a deck that are answered, one after the other; on one connection, or on one each."""
 
+    def __init__(self, server, order, each_its_own):
+        self._server, self._each_its_own = server, each_its_own
+        self._order = itertools.cycle([request for request in order if request.status])
+        self._socket = None
 
-def layers(memory, anonymous):
-    """Who holds `anonymous` bytes, by what the server says of itself: live in requests, in blocks
-    beyond that (idle, or lent and not filled), in pools; the rest is malloc's: its free lists, and
-    what libmicrohttpd has from it. What is reserved but was never touched holds no memory, so no
-    layer is more than what is left of the whole."""
-    of_arena = memory["alloc"] == "arena"
-    blocks = memory["depot"]["idle_bytes"]
-    pools = 0
-    for worker in memory["workers"]:
-        blocks += sum(worker.get("magazine", {}).get(k, 0) for k in ("idle_bytes", "lent_bytes"))
-        pools += sum(pool["held_bytes"] for pool in worker["pools"].values())
-    live = memory["live_bytes"]
-    blocks -= min(blocks, live) if of_arena else 0
-    result, left = {"anonymous": anonymous}, anonymous
-    for name, held in (("live", live), ("pools", pools), ("blocks", blocks)):
-        result[name] = min(held, left)
-        left -= result[name]
-    return result | {"rest": left}
+    def send(self, times):
+        for request in itertools.islice(self._order, times):
+            self._socket = self._socket or socket.create_connection(self._server.address, timeout=30)
+            self._socket.sendall(request.text)
+            answer = Answer()
+            while not answer.whole:
+                piece = self._socket.recv(1 << 18)
+                if not piece:
+                    raise ServerError(f"{self._server.arm.name}: no answer came while counting")
+                answer.feed(piece)
+            if answer.status != request.status:
+                raise ServerError(f"{self._server.arm.name}: answered {answer.status} while counting")
+            if request.last or self._each_its_own:
+                self.close()
+
+    def close(self):
+        if self._socket:
+            self._socket.close()
+            self._socket = None

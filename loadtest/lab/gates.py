@@ -33,7 +33,8 @@ def errors(client):
 
 
 def status(client):
-    return Gate("status", client["non_2xx"] == 0, f"{client['non_2xx']} answers were not 2xx")
+    wrong = client["wrong_status"]
+    return Gate("status", wrong == 0, f"{wrong} answers had another status than is due")
 
 
 def content(client):
@@ -103,6 +104,11 @@ def malloc_used(arm, memory):
     """Where another malloc serves, glibc's has nothing; where none does, it has something."""
     held = memory["mallinfo2"]["arena"] + memory["mallinfo2"]["hblkhd"]
     return Gate("malloc used", (held == 0) == bool(arm.library), f"glibc's malloc holds {held} bytes")
+
+
+def ledger(before, after):
+    """What requests hold, by the server's own books: they are gone."""
+    return Gate("ledger", after <= before, f"{after} bytes are live at rest, {before} before")
 
 
 def ended(exit_status):

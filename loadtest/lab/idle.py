@@ -2,9 +2,11 @@
 outside: a request, even to the admin listener, would make an allocator work, and some give memory
 back only then. Meanwhile the next slot may run: what is idle costs the next server nothing."""
 
+import socket
 import time
 
 from . import proc
+from .answer import Answer
 
 CURVE_SECONDS = 0.25  # between points of the curve; the marks are exact
 
@@ -12,8 +14,9 @@ CURVE_SECONDS = 0.25  # between points of the curve; the marks are exact
 class Watch:
     """Samples one server at `marks` seconds after `since` (time.monotonic)."""
 
-    def __init__(self, pid, since, marks):
+    def __init__(self, pid, since, marks, trickle=None):
         self.pid = pid
+        self.trickle = trickle
         self.since = since
         self.curve = []  # (seconds since the load ended, anonymous bytes), coarse
         self.lost = False
@@ -23,6 +26,8 @@ class Watch:
 
     def tick(self):
         try:
+            if self.trickle:
+                self.trickle.tick()
             self._sample(time.monotonic() - self.since)
         except OSError:  # the process is gone; its exit status will say more
             self._due.clear()
@@ -42,6 +47,44 @@ class Watch:
 
     def seconds_left(self):
         return max(0.0, self._due[-1] - (time.monotonic() - self.since)) if self._due else 0.0
+
+
+class Trickle:
+    """A request now and then, to a server that is otherwise left alone."""
+
+    REQUEST = b"GET /json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    def __init__(self, address, per_second):
+        self.answered = 0
+        self._pause = 1 / per_second
+        self._next = time.monotonic()
+        self._answer = None
+        self._socket = socket.create_connection(address, timeout=1)
+        self._socket.setblocking(False)
+
+    def tick(self):
+        try:
+            if self._answer:
+                self._answer.feed(self._socket.recv(65536))
+                if not self._answer.whole:
+                    return
+                self.answered += 1
+                self._answer = None
+        except BlockingIOError:
+            return
+        if time.monotonic() >= self._next:
+            self._next += self._pause
+            self._socket.sendall(self.REQUEST)
+            self._answer = Answer()
+
+    def close(self):
+        """Once its last answer is here; how many there were."""
+        while self._answer:
+            self.tick()
+            self._next = float("inf")
+            time.sleep(0.001)
+        self._socket.close()
+        return self.answered
 
 
 class Watches:

@@ -31,6 +31,7 @@ ALL = (
     Metric("peak_rss_bytes", "peak RSS", "bytes", MEMORY),
     Metric("retained_bytes", "retained at rest", "bytes",
            Margin(0.05, absolute=256 * KIB, floor=64 * KIB)),
+    Metric("held_bytes_per_connection", "held per open connection", "bytes", Margin(0.05, absolute=64)),
     Metric("malloc_calls_per_request", "malloc calls per request", "count", Margin(0.02, 0.05),
            counted=True),
     Metric("minor_faults_per_request", "page faults per request", "count",

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 DOCUMENTS = Path("/usr/share/iso-codes/json")
-DRAWN = 2000  # requests on rows, in the order in which a client sends them
+DRAWN = 2000  # requests in a deck, if each is another one,
+SHUFFLED = 100  # or only some in some shares
+CHUNK = 16 * 1024  # bytes
 OF_ROWS = ("document", "page", "written", "rows")  # what an answer can be where there is a store
 
 
@@ -27,11 +29,16 @@ class Anything:
 @dataclass(frozen=True)
 class Request:
     method: str
-    path: str  # {id} and {n} stand for those of a row
+    path: str  # {id} and {n} stand for those of a row, or {n} for a number where there are no rows
     body: bytes = b""
     accept: str | None = None
+    chunked: bool = False  # the body comes in chunks, without its length
+    close: bool = False  # the connection is not kept
+    status: int = 200  # of the answer
+    cut: float = 1  # so much of it is sent, then the connection is dropped
     answer: object = None  # the JSON value that the server has to answer with
     of_rows: str | None = None  # or what the answer is of the rows, one of OF_ROWS
+    first: int = 0  # of "rows", so many; 0: all
     puts_row: bool = False  # the body is the row's own document
     share: int = 1  # of so many of the scenario's shares
 
@@ -39,17 +46,30 @@ class Request:
         """Whether it is another request for each row."""
         return self.puts_row or "{" in self.path
 
+    def ends_connection(self):
+        """Whether nothing can come after it: it says so, it is broken off, or its body is refused."""
+        return self.close or self.cut < 1 or self.status == 413
+
     def headers(self):
-        return ({"Content-Type": "application/json"} if self.body else {}) | (
-            {"Accept": self.accept} if self.accept else {})
+        fields = {"Content-Type": "application/json" if self.body else None, "Accept": self.accept,
+                  "Connection": "close" if self.close else None}
+        return {name: value for name, value in fields.items() if value}
 
     def text(self, address):
         """As it goes over the wire to a server at `address`."""
         fields = {"Host": f"{address[0]}:{address[1]}"} | self.headers()
-        if self.body:
+        if self.chunked:
+            fields["Transfer-Encoding"] = "chunked"
+        elif self.body:
             fields["Content-Length"] = len(self.body)
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        return f"{self.method} {self.path} HTTP/1.1\r\n{head}\r\n".encode() + self.body
+        return (f"{self.method} {self.path} HTTP/1.1\r\n{head}\r\n".encode() +
+                (_in_chunks(self.body) if self.chunked else self.body))
+
+
+def _in_chunks(body):
+    pieces = [body[at:at + CHUNK] for at in range(0, len(body), CHUNK)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
 @dataclass
@@ -63,17 +83,21 @@ class Deck:
 
 def deck(requests, rows):
     """`rows`: store.Rows, or None. The same deck in every run: chance is no difference between arms."""
-    if rows is None:
-        return Deck(requests, requests)
-    samples = [rows.answered(request, rows.last // 2) for request in requests]
-    if not any(request.of_a_row() for request in requests):
+    samples = [rows.answered(request, rows.last // 2) if rows else _numbered(request, 0)
+               for request in requests]
+    shares = sum(request.share for request in requests)
+    if shares == len(requests) and not any(request.of_a_row() for request in requests):
         return Deck(samples, samples)
     rng = random.Random(1)
-    shares = sum(request.share for request in requests)
-    order = [rows.fill(request, rng.randint(0, rows.last)) for request in requests
-             for _ in range(DRAWN * request.share // shares)]
+    drawn = DRAWN if any(request.of_a_row() for request in requests) else SHUFFLED
+    order = [rows.fill(request, rng.randint(0, rows.last)) if rows else _numbered(request, i)
+             for request in requests for i in range(drawn * request.share // shares)]
     rng.shuffle(order)
     return Deck(samples, order)
+
+
+def _numbered(request, n):
+    return replace(request, path=request.path.format(n=n))
 
 
 def merge_patch(target, patch):
@@ -91,9 +115,11 @@ def merge_patch(target, patch):
 
 def build(spec):
     """[Request, ...] from a scenario's [request], or one of its [[request]]. A body is a text, or made
-    of a document: as it is on disk, or the first records of it that make `at_least` so many bytes (a
-    list: a request for each), or the records `by` one of their members with a `patch`. The answer is
-    that document, unless it is said; members of it that are `unforeseen` can be anything."""
+    of a document: as it is on disk, or so many `times` in a list, or the first records of it that make
+    `at_least` so many bytes (a list: a request for each), or the records `by` one of their members with
+    a `patch`, or `records` of them on so many `levels` below each other, all to be replaced by null;
+    and what comes `then`. The answer is that document, unless it is said; members of it that are
+    `unforeseen` can be anything."""
     spec = dict(spec)
     body = spec.pop("body", None)
     if "answer" in spec:
@@ -106,16 +132,22 @@ def build(spec):
         return [request]
     if isinstance(body, str):
         return [replace(request, body=body.encode())]
-    return [replace(request, body=text, answer=answer) for text, answer in _of_document(body)]
+    return [replace(request, body=text + body.get("then", "").encode(),
+                    answer=answer if request.answer is None else request.answer)
+            for text, answer in _of_document(body)]
 
 
 def _of_document(body):
-    known = {"from", "at_least", "by", "patch"}
+    known = {"from", "then", "at_least", "by", "patch", "times", "records", "levels"}
     if set(body) - known:
         raise PayloadError(f"a body knows {', '.join(sorted(known))}")
     text, document = published(body["from"])
     if "patch" in body:
         return [_merge_body(document, body["by"], json.loads(body["patch"]))]
+    if "levels" in body:
+        return [_nested(document, body["records"], body["levels"])]
+    if "times" in body:
+        return [(compact([document] * body["times"]), [document] * body["times"])]
     if "at_least" in body:
         return [_first_records(document, size) for size in body["at_least"]]
     return [(text, document)]
@@ -134,6 +166,14 @@ def _merge_body(document, by, patch):
     (records,) = document.values()
     document = {record[by]: record for record in records}
     return compact({"doc": document, "patch": patch}), merge_patch(document, patch)
+
+
+def _nested(document, count, levels):
+    (records,) = document.values()
+    below = None
+    for level in range(levels):
+        below = {"records": records[level:count:levels], "below": below}
+    return compact({"doc": below, "patch": None}), None
 
 
 def compact(value):

@@ -3,7 +3,7 @@
 from html import escape
 from pathlib import Path
 
-from . import charts, metrics, report_text, stats, summary
+from . import charts, holders, metrics, report_text, stats, summary
 
 STYLE = (Path(__file__).resolve().parent / "report.css").read_text(encoding="utf-8")
 ARMS = ("malloc", "arena", "plain")
@@ -166,10 +166,10 @@ def _holders(item):
         rests = [slot["holders"] for slot in _of(item, arm) if slot.get("holders")]
         if rests:
             rows.append((f"{arm}, at rest", {k: stats.median([r[k] for r in rests])
-                                             for k, _ in charts.LAYERS}))
+                                             for k, _ in holders.LAYERS}))
     if not rows:
         return None
-    return _figure("Who holds it", _legend(charts.LAYERS, "key layer"),
+    return _figure("Who holds it", _legend(holders.LAYERS, "key layer"),
                    charts.holders("Who holds the memory", rows),
                    "As the server says of itself; the peak is from a run of its own.")
 

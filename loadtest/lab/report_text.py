@@ -2,6 +2,7 @@
 wide as a win."""
 
 from . import metrics, summary
+from .holders import LAYERS
 
 OF_OTHERS = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
 
@@ -80,12 +81,23 @@ def scenario(item, colour):
         note += f"; user CPU of arena / a static answer {ratio_text(static)}"
     lines.append(f"  {note}")
     lines += ["    " + line for line in others(item)]
+    lines += ["    " + line for line in open_connections(item)]
     if incomplete(item):
         lines.append(f"  {incomplete(item)}")
     lines += [f"  INVALID {said}" for said in invalid(item)]
     if item["noisy"]:
         lines.append(f"  {item['noisy']} of {len(item['slots'])} slots ran while the machine was noisy")
     return lines
+
+
+def open_connections(item):
+    """What each of the connections that were held open holds, and who holds it."""
+    for arm, of in item.get("open", {}).items():
+        layers = [f"{words} {metrics.size(of[name])}" for name, words in LAYERS if name in of]
+        if of:
+            whole = metrics.size(item["arms"][arm]["held_bytes_per_connection"])
+            yield (f"{arm}: each of {item['connections']:,} open connections holds {whole} more than "
+                   f"at the start" + (f"; all memory, shared out: {', '.join(layers)}" if layers else ""))
 
 
 def others(item):

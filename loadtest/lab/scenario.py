@@ -8,7 +8,9 @@ from . import payload
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "scenarios"
 COMPARED = ["json", "echo", "transform", "spike", "connections"]  # unless others are asked for
-ORDER = [*COMPARED, "transfer", "get", "list", "write", "mixed", "stream"]  # of the report; others follow
+ORDER = [*COMPARED, "transfer", "small", "sizes", "deep", "tiny", "growth", "littered", "threads-2", "threads-4",
+         "churn", "interleaved", "huge", "trickle", "open", "slow-uploads", "slow-reads", "errors",
+         "get", "list", "write", "mixed", "stream", "slow-stream"]  # of the report; others follow
 WINNERS = ("arena", "malloc", "equivalent")
 
 
@@ -23,6 +25,9 @@ class Load:
     seconds: int = 0
     requests: int = 0  # per connection
     warm_up: float = 0
+    upload: int = 0  # bytes per second and connection; 0: as fast as it goes
+    download: int = 0
+    hold: float = 0  # seconds for which connections stay open after their last answer
     counted: int = 100  # requests in the slot that counts calls of malloc
 
 
@@ -39,7 +44,10 @@ class Scenario:
     baseline: bool = False
     yardstick: bool = True  # whether plain can do it
     rows: int = 0  # that the server's store holds; 0: no store
-    threads: int = 1
+    threads: int = 1  # more than one: of both processors, beside the client
+    before: list = field(default_factory=list)  # of payload.Request: sent once, when the peak is reset
+    trickle: float = 0  # requests per second during the silence, which then is none
+    litter: bool = False  # the server starts with a heap that is full of holes
     flags: list = field(default_factory=list)  # for slate alone
     idle: list = field(default_factory=lambda: [0.1, 1, 5])  # seconds after the load
 
@@ -62,8 +70,10 @@ def load(name):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         asked = data.pop("request")
         asked = asked if isinstance(asked, list) else [asked]
-        scenario = Scenario(**data | {"name": name, "load": Load(**data["load"]), "requests": [
-            request for spec in asked for request in payload.build(spec)]})
+        before = [request for spec in data.pop("before", []) for request in payload.build(spec)]
+        scenario = Scenario(**data | {"name": name, "load": Load(**data["load"]), "before": before,
+                                      "requests": [request for spec in asked
+                                                   for request in payload.build(spec)]})
     except (KeyError, TypeError, ValueError, payload.PayloadError) as error:
         raise ScenarioError(f"{path}: {error}") from error
     if scenario.expected not in WINNERS:

@@ -27,22 +27,21 @@ class ServerError(Exception):
     pass
 
 
-def _prepare(cpu):
+def _prepare(cpus):
     """In the child: no server outlives the lab, however that ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if cpu is not None:
-        os.sched_setaffinity(0, {cpu})
+    os.sched_setaffinity(0, cpus)
 
 
 class Server:
-    def __init__(self, arm, command, env, cpu, log_path):
+    def __init__(self, arm, command, env, cpus, log_path):
         self.arm = arm
         self._log = log_path
         self.store = None  # the path of a database that goes when the server does
         with open(log_path, "wb") as log:
             self._process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                preexec_fn=lambda: _prepare(cpu))
+                preexec_fn=lambda: _prepare(cpus))
         self.pid = self._process.pid
         try:
             self.address = self._wait_for(_LISTENING)

@@ -10,13 +10,15 @@ import resource
 import subprocess
 import time
 
-from . import counting, gates, histogram, proc, swarm, wrk
-from .idle import Watch
+from . import gates, histogram, holders, proc, swarm, wrk
+from .idle import Trickle, Watch
 from .server import Server, ServerError
 
 SAMPLE_SECONDS = 0.04
 SETTLE_SECONDS = 0.1
+AT_REST_SECONDS = 5  # after the load; looks that come later are for the curve
 AFTER_LOAD_SECONDS = 0.1  # the server ends what the client no longer waits for,
+OPEN_LOOK_SECONDS = 0.5  # before connections that are held are closed
 AT_MOST_SECONDS = 10  # or longer, where it gets little of its processor
 CLIENT_START_UP = {"wrk": 0.25, "swarm": 0.6}  # seconds that are not load
 
@@ -51,7 +53,9 @@ class Slot:
         self.gates += [gates.allocator(self.arm, self.version),
                        gates.malloc_in_force(self.arm, proc.mapped(self.server.pid),
                                              proc.environment(self.server.pid))]
-        self.facts["live_before"] = self._live()
+        memory = self.server.memory()
+        self.facts["live_before"] = holders.live(memory)
+        self.facts["ledger"] = memory["live_bytes"] if memory else 0
         self.bench.watches.pause(0.1)
         self.facts["baseline"] = proc.anonymous(self.server.pid)
         self.bench.check_answer(self.server, self.arm, self.scenario)
@@ -81,8 +85,9 @@ class Slot:
 
     def _measure(self):
         pid, out = self.server.pid, self.bench.scratch("client")
-        self.facts["requests_before"] = self.server.requests()
         proc.reset_peak(pid)
+        self._send_before()
+        self.facts["requests_before"] = self.server.requests()
         before, faults, elsewhere = proc.cpu(pid), proc.minor_faults(pid), self._cpu_elsewhere()
         start = time.monotonic()
         client = self._start_client(out)
@@ -92,6 +97,8 @@ class Slot:
             self.series.append((now - start, proc.resident(pid)[1]))
             if stop is None and os.path.exists(out):
                 stop = now
+            if stop is not None and now - stop >= self.scenario.load.hold - OPEN_LOOK_SECONDS:
+                self._look_at_open()
             if stop is None:
                 client_ns, occupied_ns = proc.cpu_ns(client.pid), proc.occupied_ns(client.pid)
                 client_seen = now
@@ -101,7 +108,9 @@ class Slot:
         if client.returncode != 0 or not os.path.exists(out):
             raise ServerError(f"the client failed ({client.returncode}): {said}")
         end = time.monotonic()
-        self.watch = Watch(pid, end, self.scenario.idle)
+        trickle = self.scenario.trickle
+        self.watch = Watch(pid, end, self.scenario.idle,
+                           Trickle(self.server.address, trickle) if trickle else None)
         self.bench.watches.add(self.watch)
         self.facts["stop"] = end - start
         self._settle(AFTER_LOAD_SECONDS)
@@ -121,14 +130,28 @@ class Slot:
         }
         self.facts["handover_ns"].append(self.bench.probe_handover())
 
+    def _send_before(self):
+        for request in self.scenario.before:
+            status, _, _ = self.server.ask(request.method, request.path, request.body,
+                                           headers=request.headers())
+            if status != request.status:
+                raise ServerError(f"{self.arm.name}: {request.method} {request.path} answered {status}")
+        if self.scenario.before:
+            self._settle(SETTLE_SECONDS)
+
+    def _look_at_open(self):
+        """All answers have come, no connection is closed yet."""
+        if self.scenario.load.hold and "open" not in self.facts:
+            anonymous = proc.anonymous(self.server.pid)
+            self.facts["open"] = {"anonymous": anonymous}
+            if self.arm.is_slate:
+                self.facts["open"] = self._holders(self.server.memory(), anonymous)
+
     def _cpu_elsewhere(self):
         """What our processors have spent, less the lab and those of its children that have ended."""
         own = time.process_time_ns()
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         return proc.busy_ns(self.bench.cpus()) - own - int((children.ru_utime + children.ru_stime) * 1e9)
-
-    def _live(self):
-        return counting.live(self.server.memory())
 
     def _fail(self, error):
         self.gates.append(gates.Gate("run", False, str(error)))
@@ -145,10 +168,15 @@ class Slot:
         """Once ready: asks the server what it counted, stops it, and judges the slot."""
         if self.server:
             try:
-                self.facts["requests"] = self.server.requests() - self.facts["requests_before"]
+                trickled = self.watch.trickle.close() if self.watch.trickle else 0
+                self.facts["requests"] = (self.server.requests() - self.facts["requests_before"] -
+                                          trickled)
                 self.facts["memory_after"] = self.server.memory()
                 if self.arm.is_slate:
-                    self.gates.append(gates.malloc_used(self.arm, self.facts["memory_after"]))
+                    self.gates += [gates.malloc_used(self.arm, self.facts["memory_after"]),
+                                   gates.ledger(self.facts["ledger"],
+                                                self.facts["memory_after"]["live_bytes"])]
+                    self._part_reclaimable()
                 self.gates.append(gates.ended(self.server.stop()))
                 if self.watch.lost:
                     raise ServerError("the server ended while it was watched")
@@ -159,6 +187,16 @@ class Slot:
                 self._fail(error)
         self.server = None
 
+    def _holders(self, memory, anonymous):
+        return holders.layers(memory, anonymous, self.version["connection_memory"])
+
+    def _part_reclaimable(self):
+        """The last thing that is done to it: what could have been given back, and had not been."""
+        before = self.watch.marks[-1]["anonymous"]
+        self.facts["holders"] = self._holders(self.facts["memory_after"], before)
+        self.server.trim()
+        self.facts["reclaimable"] = max(0, before - proc.anonymous(self.server.pid))
+
     def _judge(self):
         client, facts = self.client, self.facts
         cut_off = client["connections"] if self._by_wrk() else 0
@@ -168,15 +206,20 @@ class Slot:
                        gates.silence(self.watch.marks, self.scenario.idle),
                        gates.duration(client, facts["own_seconds"],
                                       CLIENT_START_UP[self.scenario.load.client])]
-        if client["raw"] and self._by_wrk():
+        if client["raw"] and self._by_wrk() and not self._reconnects():
             self.gates.append(gates.littles_law(client, histogram.mean(client["raw"]),
                                                 client["raw"][-1][0], facts["client_occupied"]))
+
+    def _reconnects(self):
+        """Then connections are busy with that too, which wrk's latency does not show."""
+        return any(request.ends_connection() for request in self.scenario.requests)
 
     def _derive(self):
         """The metrics. Costs are per request that the server counts as answered."""
         client, facts, requests = self.client, self.facts, self.facts["requests"]
-        live = counting.live(facts["memory_after"])
-        at_rest = self.watch.marks[-1]
+        live = holders.live(facts["memory_after"])
+        at_rest = next(mark for mark in self.watch.marks if mark["t"] >= AT_REST_SECONDS or
+                       mark is self.watch.marks[-1])
         user_ns = facts["cpu"].user_ns()
         self.metrics = {
             "cpu_us_per_request": facts["cpu"].total_ns / 1e3 / requests,
@@ -187,6 +230,9 @@ class Slot:
             "minor_faults_per_request": facts["faults"] / requests,
             "idle_cpu_us": (at_rest["cpu_ns"] - self.watch.marks[0]["cpu_ns"]) / 1e3,
         }
+        if "open" in facts:
+            self.metrics["held_bytes_per_connection"] = (
+                (facts["open"]["anonymous"] - facts["baseline"]) / self.scenario.load.connections)
         raw = client["raw"]
         for name, p in (("p50_us", 50), ("p99_us", 99), ("p999_us", 99.9)):
             sure = raw and histogram.enough(histogram.count(raw), p)
@@ -201,7 +247,7 @@ class Slot:
         if not client or not self.watch:
             return result
         result |= {
-            "client": {k: client[k] for k in ("requests", "seconds", "errors", "non_2xx", "wrk")},
+            "client": {k: client[k] for k in ("requests", "seconds", "errors", "wrong_status", "wrk")},
             "client_share": facts["client_share"], "server_share": facts["server_share"],
             "client_bound": gates.client_bound(facts["client_share"], facts["server_share"]),
             "others": facts["others"], "handover_ns": facts["handover_ns"],
@@ -209,7 +255,8 @@ class Slot:
             "stop": facts["stop"],
             "series": [[round(t, 3), b] for t, b in self.series] +
                       [[round(facts["stop"] + t, 3), b] for t, b in self._tail()],
-            "idle": self.watch.marks, "memory": facts.get("memory_after"),
+            "idle": self.watch.marks, "holders": facts.get("holders"), "reclaimable_bytes": facts.get("reclaimable"),
+            "open": facts.get("open"),
             "latency": {k: histogram.ladder(client[k]) if client[k] else None
                         for k in ("raw", "corrected")},
         }

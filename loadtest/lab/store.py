@@ -47,7 +47,7 @@ class Rows:
         elif request.of_rows == "page":
             answer = [self._row(i) for i in range(n, min(n + self.PAGE, self.count))]
         elif request.of_rows == "rows":
-            answer = [self._row(i) for i in range(self.count)]
+            answer = [self._row(i) for i in range(request.first or self.count)]
         elif request.of_rows == "written":
             answer = {"id": self.ids[n], "revision": payload.Anything()}
         return replace(self.fill(request, n), answer=answer)

@@ -27,6 +27,8 @@ def scenario(definition, slots, counted):
         "others": {arm.name: {"over": arm.over, "about": arm.about,
                               "ratio": ratios(_against(used, arm.over, arm.name))}
                    for name, arm in ALL.items() if arm.over and name in arms},
+        "open": {arm: _open(of_arm, definition.load.connections) for arm, of_arm in arms.items()
+                 if definition.load.hold},
         "counted": counted,
         "invalid": sum(not slot["valid"] for slot in slots),
         "noisy": sum(slot.get("noisy", False) for slot in slots),
@@ -44,6 +46,13 @@ def _used(slots):
         if slot["valid"]:
             latest[key] = slot
     return list(latest.values())
+
+
+def _open(slots, connections):
+    """What each open connection holds, and of which layers it is made; medians over slots."""
+    looks = [slot["open"] for slot in slots if slot.get("open")]
+    return {name: stats.median([look[name] / connections for look in looks])
+            for name in looks[0]} if looks else {}
 
 
 def medians(slots):

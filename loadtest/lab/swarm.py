@@ -1,15 +1,17 @@
 """A client for what wrk cannot do: many connections that are open together, each with a fixed number
-of requests, which it takes in turn. Every answer to a request has to be the same bytes as the first
-to it. One thread, one selector.
+of requests, which it takes in turn; slow ones, requests that are broken off, connections that stay.
+Every answer to a request has to be the same bytes as the first to it. One thread, one selector.
 
 As a program it takes a JSON object in argv[1] and leaves a JSON file, as wrk does."""
 
+import heapq
 import json
 import selectors
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import histogram
@@ -17,13 +19,17 @@ from .answer import Answer
 
 CONNECTS_AT_ONCE = 256  # well below the backlog of a listening socket
 PATIENCE = 30  # seconds without any event: the rest is lost
+PIECE = 1 << 18  # bytes that are read at once
+BREATH = 0.05  # seconds between the pieces of a slow client
+SLOW_BUFFER = 16 * 1024  # of the socket of a slow reader, so that the server has to wait
 
 
 def start(address, load, out, requests):
     """`requests`: a file of them. Returns the process. The file `out` appears when the last answer has
-    come."""
+    come; the connections stay open for `load.hold` seconds more."""
     spec = {"address": address, "deck": requests, "connections": load.connections,
-            "requests": load.requests, "out": out}
+            "requests": load.requests, "upload": load.upload, "download": load.download,
+            "hold": load.hold, "out": out}
     return subprocess.Popen([sys.executable, "-m", "lab.swarm", json.dumps(spec)],
                             cwd=Path(__file__).resolve().parent.parent,
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -37,13 +43,35 @@ def read(out, connections):
                    "unrecorded": said["requests"] - histogram.count(raw)}
 
 
+@dataclass(frozen=True)
+class Order:
+    """One request of the deck."""
+
+    text: bytes
+    sent: int  # bytes of it
+    status: int  # that is due; 0: it is broken off, there is no answer
+    last: bool  # the connection ends with it
+
+
+def read_deck(path):
+    found = []
+    with open(path, "rb") as f:
+        for line in f:
+            length, sent, status, last = map(int, line.split())
+            found.append(Order(f.read(length), sent, status, bool(last)))
+    return found
+
+
 class Connection:
-    """One connection: sends the request, reads the answer, as often as it should."""
+    """One connection: sends a request, reads the answer, as often as it should."""
 
     def __init__(self, swarm, number):
         self.swarm = swarm
         self.left = swarm.spec["requests"]
-        self.which = number % len(swarm.requests)  # of the swarm's requests
+        self.which = number % len(swarm.deck)
+        self.connect()
+
+    def connect(self):
         self.sent = 0
         self.answer = Answer()
         self.started = None
@@ -51,18 +79,25 @@ class Connection:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.connect_ex(tuple(swarm.spec["address"]))
+        if self.swarm.spec["download"]:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BUFFER)
+        self.socket.connect_ex(tuple(self.swarm.spec["address"]))
+
+    def order(self):
+        return self.swarm.deck[self.which]
 
     def write(self):
+        """True when the request has been sent, as far as it is to be."""
         if self.started is None:
             self.started = time.perf_counter_ns()
-        request = self.swarm.requests[self.which]
-        self.sent += self.socket.send(memoryview(request)[self.sent:])
-        return self.sent == len(request)
+        order = self.order()
+        end = min(order.sent, self.sent + self.swarm.up) if self.swarm.up else order.sent
+        self.sent += self.socket.send(memoryview(order.text)[self.sent:end])
+        return self.sent == order.sent
 
     def read(self):
         """True when the answer is whole."""
-        piece = self.socket.recv(1 << 18)
+        piece = self.socket.recv(self.swarm.down or PIECE)
         if not piece:
             raise ConnectionError("closed by the server")
         try:
@@ -72,84 +107,114 @@ class Connection:
         return self.answer.whole
 
     def next(self):
-        """The answer is whole: counts it, makes ready for another. False: that was the last."""
-        self.swarm.count(self.which, self.answer, time.perf_counter_ns() - self.started)
+        """Counts what has come, makes ready for another. False: that was the last."""
+        if self.order().status:
+            self.swarm.count(self.which, self.answer, time.perf_counter_ns() - self.started)
         self.left -= 1
-        self.which = (self.which + 1) % len(self.swarm.requests)
+        self.which = (self.which + 1) % len(self.swarm.deck)
         self.sent, self.answer, self.started = 0, Answer(), None
         return self.left > 0
-
-
-def _deck(path):
-    """The requests in a file, each behind its length."""
-    found = []
-    with open(path, "rb") as f:
-        for line in f:
-            found.append(f.read(int(line)))
-    return found
 
 
 class Swarm:
     def __init__(self, spec):
         self.spec = spec
-        self.requests = _deck(spec["deck"])
+        self.deck = read_deck(spec["deck"])
+        # Bytes in each breath; 0: as fast as it goes.
+        self.up, self.down = (int(spec[way] * BREATH) for way in ("upload", "download"))
         self.first_answers = {}
         self.latencies = []
-        self.errors = self.non_2xx = self.different = 0
+        self.errors = self.wrong_status = self.different = self.broken_off = 0
+        self._selector = None
+        self._resting = []  # (due, number, connection, events): slow ones, between two pieces
+        self._rested = 0
 
     def count(self, which, answer, nanoseconds):
         self.latencies.append(nanoseconds // 1000)
-        self.non_2xx += answer.status // 100 != 2
-        self.different += answer.body() != self.first_answers.setdefault(which, answer.body())
+        self.wrong_status += answer.status != self.deck[which].status
+        if answer.status == 200:  # a problem names the one request that it is about
+            self.different += answer.body() != self.first_answers.setdefault(which, answer.body())
 
     def run(self):
-        with selectors.EpollSelector() as selector:
+        with selectors.EpollSelector() as self._selector:
             all_of_them, to_make, connecting, open_ = [], self.spec["connections"], 0, 0
             start = time.perf_counter()
             while to_make or open_:
                 while to_make and connecting < CONNECTS_AT_ONCE:
                     connection = Connection(self, len(all_of_them))
                     all_of_them.append(connection)
-                    selector.register(connection.socket, selectors.EVENT_WRITE, connection)
+                    self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
                     to_make, connecting, open_ = to_make - 1, connecting + 1, open_ + 1
-                events = selector.select(PATIENCE)
-                if not events:
+                events = self._selector.select(self._wake())
+                if not events and not self._resting:
                     self.errors += open_
                     break
                 for key, mask in events:
                     connection = key.data
                     connecting -= connection.fresh
                     connection.fresh = False
-                    if not self._step(selector, connection, mask):
-                        selector.unregister(connection.socket)
-                        open_ -= 1
+                    open_ -= not self._step(connection, mask)
             seconds = time.perf_counter() - start
             self._write(seconds)
+            time.sleep(self.spec["hold"])
             for connection in all_of_them:
                 connection.socket.close()
 
-    def _step(self, selector, connection, mask):
+    def _wake(self):
+        """Wakes those that have rested enough; how long the others let us wait."""
+        now = time.perf_counter()
+        while self._resting and self._resting[0][0] <= now:
+            _, _, connection, events = heapq.heappop(self._resting)
+            self._selector.register(connection.socket, events, connection)
+        return max(0.0, self._resting[0][0] - now) if self._resting else PATIENCE
+
+    def _rest(self, connection, events):
+        self._selector.unregister(connection.socket)
+        self._rested += 1
+        heapq.heappush(self._resting, (time.perf_counter() + BREATH, self._rested, connection, events))
+
+    def _step(self, connection, mask):
         """False when the connection has nothing more to do. It stays open until all are done."""
         try:
-            if mask & selectors.EVENT_WRITE:
-                if connection.write():
-                    selector.modify(connection.socket, selectors.EVENT_READ, connection)
-            elif connection.read():
-                if not connection.next():
-                    return False
-                selector.modify(connection.socket, selectors.EVENT_WRITE, connection)
+            writes = bool(mask & selectors.EVENT_WRITE)
+            if writes and connection.write():
+                if connection.order().status:
+                    self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+                    return True
+                self.broken_off += 1
+                return self._next(connection)
+            if not writes and connection.read():
+                return self._next(connection)
+            if self.up if writes else self.down:
+                self._rest(connection, selectors.EVENT_WRITE if writes else selectors.EVENT_READ)
         except BlockingIOError:
             pass
         except OSError:
             self.errors += 1
+            self._selector.unregister(connection.socket)
             return False
         return True
+
+    def _next(self, connection):
+        ends = connection.order().last
+        more = connection.next()
+        if more and not ends:
+            self._selector.modify(connection.socket, selectors.EVENT_WRITE, connection)
+            return True
+        self._selector.unregister(connection.socket)
+        if ends:
+            connection.socket.close()
+        if more:
+            connection.connect()
+            connection.fresh = False  # it is not one of those that are waited for
+            self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
+        return more
 
     def _write(self, seconds):
         with open(self.spec["out"], "w", encoding="ascii") as f:
             json.dump({"requests": len(self.latencies), "seconds": seconds, "errors": self.errors,
-                       "non_2xx": self.non_2xx, "different": self.different,
-                       "latencies_us": self.latencies}, f)
+                       "wrong_status": self.wrong_status, "different": self.different,
+                       "broken_off": self.broken_off, "latencies_us": self.latencies}, f)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def read(out, connections):
         said = json.load(f)
     errors = said["errors"]
     result = {"requests": said["requests"], "seconds": said["duration_us"] / 1e6,
-              "connections": connections, "non_2xx": errors["status"],
+              "connections": connections, "wrong_status": errors["status"],
               "errors": sum(errors[k] for k in ("connect", "read", "write", "timeout")),
               "wrk": said["corrected"], "raw": None, "corrected": None, "unrecorded": 0}
     if said["histogram"]:

@@ -1,17 +1,14 @@
 -- steady.lua: ready-made requests, sent in turn, over and over; what wrk measured goes to a file as
 -- JSON.
 --
--- Told by the environment: LAB_REQUESTS (a file of requests, each behind its length), LAB_OUT. There
--- is no response(): defining it makes wrk copy every body into Lua, and then the client is the limit.
--- Bodies are checked by the lab, apart from the measuring.
+-- Told by the environment: LAB_REQUESTS (a file of requests, each behind a line that begins with its
+-- length), LAB_OUT. There is no response(): defining it makes wrk copy every body into Lua, and then
+-- the client is the limit. Bodies are checked by the lab, apart from the measuring.
 
 local function read(path)
    local file, found = assert(io.open(path, "rb")), {}
-   local length = file:read("*n")
-   while length do
-      file:read(1) -- the end of the line
-      found[#found + 1] = file:read(length)
-      length = file:read("*n")
+   for line in function() return file:read("*l") end do
+      found[#found + 1] = file:read(tonumber(line:match("^%d+")))
    end
    file:close()
    return found

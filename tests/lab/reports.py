@@ -1,5 +1,7 @@
 """A made-up run, for what is done with slots afterwards."""
-from lab import summary, scenario
+from lab import holders, scenario, summary
+
+LAYERS = {name: 0 for name, _ in holders.LAYERS}
 
 
 def slot(arm, pair, block=0, valid=True, repeat=False, client_bound=False, **metrics):
@@ -10,13 +12,14 @@ def slot(arm, pair, block=0, valid=True, repeat=False, client_bound=False, **met
     return {
         "arm": arm, "block": block, "pair": pair, "repeat": repeat, "valid": valid, "noisy": False,
         "gates": [{"name": "exit", "passed": True, "said": "exit status 0 after SIGTERM"}], "metrics": values,
-        "client": {"requests": 18_000, "seconds": 2.0, "errors": 0, "non_2xx": 0, "wrk": None},
+        "client": {"requests": 18_000, "seconds": 2.0, "errors": 0, "wrong_status": 0, "wrk": None},
         "client_share": 0.5, "server_share": 0.95, "client_bound": client_bound, "others": 0.0,
         "handover_ns": [50.0, 52.0], "requests": 18_010, "baseline_bytes": 1 << 20, "stop": 2.1,
         "series": [[0.0, 1 << 20], [1.0, 7 << 20], [2.1, 7 << 20], [7.1, over + (1 << 20)]],
         "idle": [{"t": t, "anonymous": over + (1 << 20), "cpu_ns": 0} for t in (0.1, 1.0, 5.0)],
         "latency": {"raw": [[50, 300], [90, 500], [99, 900]], "corrected": [[50, 310], [90, 600], [99, 1500]]},
-        "holders": {"anonymous": over + (1 << 20), "live": 0, "blocks": over, "pools": 0, "rest": 1 << 20},
+        "holders": LAYERS | {"anonymous": over + (1 << 20), "blocks": over, "rest": 1 << 20},
+        "reclaimable_bytes": over // 2, "open": LAYERS | {"anonymous": 50 << 20, "connections": 40 << 20},
     }
 
 
@@ -40,8 +43,9 @@ def slots(ratio=0.7, pairs=6):
 
 COUNTED = {arm: {"calls": {"allocations": calls, "reallocations": 0.0, "frees": calls, "mappings": 0.0,
                            "unmappings": 0.0},
-                 "live": [{"t": t / 10, "anonymous": 5 << 20, "live": 3 << 20, "blocks": 1 << 20,
-                           "pools": 1 << 18, "rest": 1 << 19} for t in range(5)] if arm != "plain" else []}
+                 "live": [LAYERS | {"t": t / 10, "anonymous": 5 << 20, "live": 3 << 20, "blocks": 1 << 20,
+                                    "pools": 1 << 18, "rest": 1 << 19} for t in range(5)]
+                 if arm != "plain" else []}
            for arm, calls in (("malloc", 6000.0), ("arena", 4.0), ("plain", 6400.0))}
 
 

@@ -5,7 +5,7 @@ from lab import gates
 from lab.arm import ARENA, MALLOC, MORE, YARDSTICK
 
 SOUND = {"requests": 10_000, "seconds": 2.0, "connections": 32, "errors": 0, "unrecorded": 0,
-         "non_2xx": 0, "different": 0}
+         "wrong_status": 0, "different": 0}
 
 
 def client(**changes):
@@ -17,7 +17,7 @@ def client(**changes):
     (gates.errors(client(errors=1)), False),
     (gates.errors(client(unrecorded=1)), False),
     (gates.status(client()), True),
-    (gates.status(client(non_2xx=1)), False),
+    (gates.status(client(wrong_status=1)), False),
     (gates.content(client()), True),
     (gates.content(client(different=1)), False),
     (gates.served(client()), True),
@@ -49,6 +49,9 @@ def client(**changes):
     (gates.silence([{"t": 0.11}, {"t": 5.9}], [0.1, 5]), True),
     (gates.silence([{"t": 0.11}, {"t": 6.1}], [0.1, 5]), False),
     (gates.silence([{"t": 0.11}], [0.1, 5]), False),
+    (gates.ledger(0, 0), True),
+    (gates.ledger(64, 64), True),
+    (gates.ledger(0, 1), False),
     (gates.ended(0), True),
     (gates.ended(1), False),
     (gates.ended(-9), False),

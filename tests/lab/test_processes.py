@@ -7,13 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 
-from lab import payload, proc, swarm
+from lab import payload, proc, scenario, swarm
 from lab.answer import Answer
-from lab.idle import Watch, Watches
+from lab.idle import Trickle, Watch, Watches
 
 MIB = 1 << 20
 
@@ -116,6 +115,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if len(body) < int(self.headers["Content-Length"]):
+            self.close_connection = True
+            return
         Answers.peers.add(self.client_address)
         if self.path == "/closes":
             self.close_connection = True
@@ -126,6 +128,12 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
 
     def log_message(self, *_):
         pass
@@ -141,12 +149,14 @@ def answers():
         server.shutdown()
 
 
-def load(address, path, tmp_path, connections=20, requests=3):
-    texts = [payload.Request("POST", path, b"x" * size).text(address) for size in (10, 70_000)]
+def load(address, path, tmp_path, connections=20, requests=3, sizes=(10, 70_000), sent=None, status=200,
+         last=0, **more):
+    texts = [payload.Request("POST", path, b"x" * size).text(address) for size in sizes]
     deck, out = tmp_path / "deck", str(tmp_path / "out")
-    deck.write_bytes(b"".join(b"%d\n%b" % (len(text), text) for text in texts))
+    deck.write_bytes(b"".join(b"%d %d %d %d\n%b" % (len(text), sent or len(text), status, last, text)
+                              for text in texts))
     Answers.peers.clear()
-    client = swarm.start(address, SimpleNamespace(connections=connections, requests=requests), out,
+    client = swarm.start(address, scenario.Load("swarm", connections, requests=requests, **more), out,
                          str(deck))
     _, said = client.communicate(timeout=60)
     assert client.returncode == 0, said
@@ -155,15 +165,51 @@ def load(address, path, tmp_path, connections=20, requests=3):
 
 def test_the_swarm_sends_so_many_requests_on_so_many_connections(answers, tmp_path):
     found = load(answers, "/", tmp_path)
-    assert (found["requests"], found["errors"], found["non_2xx"], found["different"]) == (60, 0, 0, 0)
+    assert (found["requests"], found["errors"], found["wrong_status"], found["different"]) == (60, 0, 0, 0)
     assert len(Answers.peers) == 20 and found["unrecorded"] == 0 and found["seconds"] > 0
 
 
 def test_the_swarm_notices_errors(answers, tmp_path):
-    assert load(answers, "/fails", tmp_path)["non_2xx"] == 60
+    assert load(answers, "/fails", tmp_path)["wrong_status"] == 60
     assert load(answers, "/differs", tmp_path)["different"] > 0
     closed = load(answers, "/closes", tmp_path)
     assert closed["errors"] == 20 and closed["requests"] == 0
+
+
+def test_a_status_that_is_due_is_no_fault(answers, tmp_path):
+    assert load(answers, "/fails", tmp_path, status=500)["wrong_status"] == 0
+
+
+def test_the_swarm_connects_again_where_a_request_ends_the_connection(answers, tmp_path):
+    found = load(answers, "/", tmp_path, connections=5, last=1)
+    assert (found["requests"], found["errors"]) == (15, 0) and len(Answers.peers) == 15
+
+
+def test_the_swarm_breaks_off_what_is_not_to_be_answered(answers, tmp_path):
+    before = Answers.count
+    found = load(answers, "/", tmp_path, connections=5, sizes=(70_000,), sent=1000, status=0, last=1)
+    assert (found["requests"], found["broken_off"], found["errors"]) == (0, 15, 0)
+    assert Answers.count == before
+
+
+@pytest.mark.parametrize("way", ["upload", "download"])
+def test_slow_clients_take_their_time(answers, tmp_path, way):
+    found = load(answers, "/", tmp_path, connections=5, requests=1, sizes=(70_000,), **{way: 100_000})
+    assert found["requests"] == 5 and found["seconds"] > 0.5 and found["different"] == 0
+
+
+def test_connections_can_be_held_after_the_last_answer(answers, tmp_path):
+    start = time.monotonic()
+    found = load(answers, "/", tmp_path, connections=5, requests=1, hold=1)
+    assert time.monotonic() - start >= 1 > 0 and found["requests"] == 5
+
+
+def test_a_trickle_comes_as_often_as_it_should(answers):
+    trickle = Trickle(answers, 50)
+    watches, watch = Watches(), Watch(os.getpid(), time.monotonic(), [0.5], trickle)
+    watches.add(watch)
+    watches.pause(0.6)
+    assert watch.done() and 1 < trickle.close() <= 26
 
 
 def test_the_swarm_counts_a_server_that_is_not_there(tmp_path):

@@ -30,7 +30,8 @@ def test_merge_patch(target, patch, expected):
 def test_every_scenario_loads_and_knows_its_answers(name):
     item = scenario.load(name)
     assert item.expected in scenario.WINNERS and item.why and item.primary
-    assert all(request.answer is not None or request.of_rows for request in item.requests)
+    # "deep" is answered with null.
+    assert all(r.answer is not None or r.of_rows or name == "deep" for r in item.requests)
     assert all(len(request.body) <= 1024 * 1024 for request in item.requests)
     assert set(item.primary) <= set(metrics.BY_NAME)
 

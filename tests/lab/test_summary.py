@@ -2,7 +2,7 @@
 import pytest
 import reports
 
-from lab import counting, scenario, summary
+from lab import holders, scenario, summary
 
 
 def summarise(slots, name="echo"):
@@ -96,16 +96,31 @@ def test_the_tally_counts_every_verdict_once():
     assert sum(map(len, found.values())) == sum(len(item["ratio"]) for item in report["scenarios"])
 
 
-def memory(alloc, live, idle, lent, pool):
-    return {"alloc": alloc, "live_bytes": live, "depot": {"idle_bytes": 0}, "workers": [
-        {"magazine": {"idle_bytes": idle, "lent_bytes": lent}, "pools": {"requests": {"held_bytes": pool}}}]}
+def memory(alloc, live, idle, lent, pool, connections=0, store=0, free=0):
+    return {"alloc": alloc, "live_bytes": live, "depot": {"idle_bytes": 0}, "mallinfo2": {"fordblks": free},
+            "modules": {"store": {"sqlite_memory_bytes": store}}, "workers": [
+        {"magazine": {"idle_bytes": idle, "lent_bytes": lent}, "connections": connections,
+         "pools": {"requests": {"held_bytes": pool}}}]}
 
 
 @pytest.mark.parametrize("said, expected", [
     (memory("arena", 300, 50, 400, 100), {"live": 300, "pools": 100, "blocks": 150, "rest": 450}),
     (memory("malloc", 300, 50, 0, 100), {"live": 300, "pools": 100, "blocks": 50, "rest": 550}),
     (memory("arena", 5000, 50, 6000, 100), {"live": 1000, "pools": 0, "blocks": 0, "rest": 0}),
+    (memory("malloc", 100, 0, 0, 100, 2, 60, 99), {"live": 100, "pools": 100, "connections": 40, "store": 60,
+                                                  "free": 99, "rest": 601}),
+    (memory("malloc", 100, 0, 0, 100, 2, 60, 9999), {"live": 100, "pools": 100, "connections": 40, "store": 60,
+                                                    "free": 700, "rest": 0}),
 ])
 def test_the_layers_make_up_the_whole(said, expected):
-    layers = counting.layers(said, 1000)
-    assert layers == expected | {"anonymous": 1000}
+    layers = holders.layers(said, 1000, 20)
+    assert layers == reports.LAYERS | expected | {"anonymous": 1000}
+
+
+def test_what_the_store_holds_is_live_and_what_cannot_be_asked_is_unknown():
+    assert holders.live(memory("malloc", 100, 0, 0, 0, store=60)) == 160 and holders.live(None) == 0
+
+
+def test_open_connections_share_what_there_is():
+    item = summarise(reports.slots(), "open")
+    assert item["open"]["arena"]["connections"] == pytest.approx((40 << 20) / 5000)
