@@ -1,6 +1,7 @@
 /* The PostgreSQL backend: opening and closing, and the table of its functions. Any number of processes
  * on any number of machines use one database; nothing is kept here but connections. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../server/clock.h"
@@ -144,10 +145,11 @@ static bool be_connected(pg_link *link, store_op *const ops[], size_t count)
     return false;
 }
 
-static void read_one(void *session, store_op *op)
+static void read_batch(void *session, store_op *const ops[], size_t count)
 {
-    if (be_connected(session, &op, 1))
-        pg_read(session, op);
+    for (size_t i = 0; i < count; i++)
+        if (be_connected(session, ops + i, 1))
+            pg_read(session, ops[i]);
 }
 
 static void write_batch(void *session, store_op *const ops[], size_t count)
@@ -163,11 +165,15 @@ static void tidy(void *session)
     int64_t now = clock_ms();
     if (now - link->forgot_ms < FORGET_MS || !pg_is_alive(link))
         return;
-    link->forgot_ms = now;
     pg_begin(link);
     pg_queue(link, PG_FORGET, NULL, false);
     pg_send(link);
-    (void)pg_end(link); /* what is left is forgotten the next time */
+    PGresult *rows = pg_rows(link);
+    bool more = rows && strtoull(PQcmdTuples(rows), NULL, 10) >= PG_FORGET_MAX;
+    PQclear(rows);
+    bool done = pg_end(link);
+    if (!done || !more) /* else again after the next batch: more may come than go in a turn */
+        link->forgot_ms = now;
 }
 
 static bool session_alive(void *session)
@@ -183,7 +189,7 @@ const store_backend store_postgresql = {
     .close = close_database,
     .session_open = session_open,
     .session_close = session_close,
-    .read = read_one,
+    .read = read_batch,
     .write = write_batch,
     .tidy = tidy,
     .session_alive = session_alive,

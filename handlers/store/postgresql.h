@@ -125,7 +125,8 @@ void pg_pause(pg_link *link, unsigned tries);
 
 /* ---- The rest ---------------------------------------------------------------------------------- */
 
-#define PG_TRIES 4 /* of a transaction that others were in the way of */
+#define PG_TRIES 4         /* of a transaction that others were in the way of */
+#define PG_FORGET_MAX 1000 /* rows that one PG_FORGET removes at the most */
 
 extern const char *const pg_sql[PG_STATEMENTS]; /* postgresql_sql.c */
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "../../server/json/number.h"
 #include "postgresql.h"
 
 /* The functions of the schema return these numbers. */
@@ -227,15 +228,32 @@ struct position {
     int kind[STORE_ORDERS_MAX], number[STORE_ORDERS_MAX], head[STORE_ORDERS_MAX], id;
 };
 
+static const store_text zero = {"0", 1}, nothing = {"", 0};
+
+/* A position is a client's, and may say what no document has: a number too small for every double, by
+ * an exponent that PostgreSQL does not read; or U+0000. It is some position all the same. */
+static store_text readable_number(store_text literal)
+{
+    number n = {.kind = NUMBER_INTEGER};
+    bool read = number_scan(literal.at, literal.at + literal.size, &n);
+    return read && n.kind == NUMBER_REAL && n.real == 0 ? zero : literal;
+}
+
+static store_text readable_text(pg_link *link, store_text text)
+{
+    return text.size > 0 && memchr(text.at, '\0', text.size) ? marked(link, text) : text;
+}
+
 static struct position add_position(struct list *l)
 {
-    static const store_text zero = {"0", 1}, nothing = {"", 0};
     struct position p;
     for (size_t i = 0; i < l->query->order_count; i++) {
         const store_scalar *s = &l->query->after[i];
         p.kind[i] = pg_add_integer(l->arguments, s->is);
-        p.number[i] = pg_add_literal(l->arguments, s->is == STORE_NUMBER ? s->text : zero);
-        p.head[i] = pg_add_bytes(l->arguments, s->is >= STORE_STRING ? s->text : nothing);
+        p.number[i] =
+            pg_add_literal(l->arguments, s->is == STORE_NUMBER ? readable_number(s->text) : zero);
+        p.head[i] = pg_add_bytes(l->arguments,
+                                 s->is >= STORE_STRING ? readable_text(l->link, s->text) : nothing);
     }
     p.id = pg_add_bytes(l->arguments, l->query->after_id);
     return p;

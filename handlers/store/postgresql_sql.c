@@ -4,7 +4,8 @@
  * document's revisions grow. */
 #include "postgresql.h"
 
-#define NOW "extract(epoch FROM clock_timestamp())::bigint"
+/* Not rounded: a date of modification must not lie in the future. */
+#define NOW "floor(extract(epoch FROM clock_timestamp()))::bigint"
 #define REVISION "nextval('slate_revision')"
 
 /* `made` is the revision at which the document came into being: the same as its revision when a PUT
@@ -36,6 +37,9 @@
     " ORDER BY id COLLATE \"C\")"                                                            \
     " SELECT (SELECT place FROM taken), (SELECT revision FROM " source ")"
 
+#define TEXT_OF(x) #x
+#define NUMBER_TEXT(macro) TEXT_OF(macro)
+
 const char *const pg_sql[PG_STATEMENTS] = {
     [PG_GET] = "SELECT body, revision, modified FROM slate_documents"
                " WHERE collection = $1 AND id = $2",
@@ -59,6 +63,6 @@ const char *const pg_sql[PG_STATEMENTS] = {
     [PG_CLEAR] = "DELETE FROM slate_documents WHERE collection = $1",
     /* Those that another process is at already are left to it. */
     [PG_FORGET] = "DELETE FROM slate_answers WHERE key IN (SELECT key FROM slate_answers"
-                  " WHERE since < now() - interval '1 day' ORDER BY since LIMIT 1000"
-                  " FOR UPDATE SKIP LOCKED)",
+                  " WHERE since < now() - interval '1 day' ORDER BY since"
+                  " LIMIT " NUMBER_TEXT(PG_FORGET_MAX) " FOR UPDATE SKIP LOCKED)",
 };

@@ -275,7 +275,8 @@ static bool is_late(const store_op *op)
 static void run_alone(pg_link *link, store_op *op)
 {
     bool again = true;
-    for (unsigned tries = 0; again && tries < PG_TRIES && !is_late(op); tries++) {
+    unsigned tries = 0;
+    for (; again && tries < PG_TRIES && !is_late(op); tries++) {
         if (tries > 0)
             pg_pause(link, tries);
         if (!run(link, &op, 1, &again)) {
@@ -286,7 +287,9 @@ static void run_alone(pg_link *link, store_op *op)
         }
     }
     if (again)
-        pg_answer(op, STORE_BUSY, "Other writers were in the way until the time was over.");
+        pg_answer(op, STORE_BUSY,
+                  tries > 0 ? "Other writers were in the way until the time was over."
+                            : "The store had no time for this within its limit.");
 }
 
 static int compare(store_text a, store_text b)

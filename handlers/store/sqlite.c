@@ -247,10 +247,8 @@ static void end_turn(sqlite_session *session)
         pthread_mutex_unlock(&session->database->turn);
 }
 
-static void read_one(void *arg, store_op *op)
+static void read_one(sqlite_session *session, store_op *op)
 {
-    sqlite_session *session = arg;
-    take_turn(session);
     session->deadline_ms = op->deadline_ms;
     session->reading = true;
     int rc = op->kind == STORE_GET    ? get(session, op)
@@ -265,6 +263,27 @@ static void read_one(void *arg, store_op *op)
         note_failure(session, rc);
         answer_failure(op, status, sentence);
     }
+}
+
+/* Ends a transaction that is still open; if that fails too, the session is given up. */
+static void roll_back(sqlite_session *session)
+{
+    if (!sqlite3_get_autocommit(session->db))
+        (void)sqlite_run(session, SQL_ROLLBACK);
+    session->broken |= !sqlite3_get_autocommit(session->db);
+}
+
+/* Several GETs share a transaction, which costs about as much as a GET. If it cannot be begun, each
+ * has its own. */
+static void read_batch(void *arg, store_op *const ops[], size_t count)
+{
+    sqlite_session *session = arg;
+    take_turn(session);
+    bool shared = count > 1 && sqlite_begin(session, SQL_BEGIN) == SQLITE_OK;
+    for (size_t i = 0; i < count; i++)
+        read_one(session, ops[i]);
+    if (shared && sqlite_run(session, SQL_COMMIT) != SQLITE_OK)
+        roll_back(session);
     end_turn(session);
 }
 
@@ -367,16 +386,18 @@ static int write_change(struct batch *batch, struct change *change)
 static int add_to_count(struct batch *batch, const store_op *op, int64_t documents, int64_t bytes)
 {
     struct change *change = find_change(batch, op->collection);
-    int rc = SQLITE_OK;
     if (!change) {
+        int rc = SQLITE_OK;
         if (batch->change_count == CHANGES_MAX)
             rc = write_change(batch, &batch->changes[0]);
+        if (rc != SQLITE_OK) /* there may still be no room */
+            return rc;
         change = &batch->changes[batch->change_count++];
         *change = (struct change){.collection = op->collection};
     }
     change->documents += documents;
     change->bytes += bytes;
-    return rc;
+    return SQLITE_OK;
 }
 
 static int insert_one(struct batch *batch, store_op *op, store_text id, store_text json)
@@ -620,9 +641,7 @@ static void write_batch(void *arg, store_op *const ops[], size_t count)
     }
     store_status status = explain(rc, &sentence);
     note_failure(session, rc);
-    if (!sqlite3_get_autocommit(session->db))
-        (void)sqlite_run(session, SQL_ROLLBACK); /* if that fails too: the session is given up */
-    session->broken |= !sqlite3_get_autocommit(session->db);
+    roll_back(session);
     /* All is in the log, but whether it is on the disk nobody knows. */
     if (committing && (rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC)) {
         status = STORE_UNKNOWN;
@@ -838,7 +857,7 @@ const store_backend store_sqlite = {
     .close = close_database,
     .session_open = session_open,
     .session_close = session_close,
-    .read = read_one,
+    .read = read_batch,
     .write = write_batch,
     .tidy = tidy,
     .session_alive = session_alive,

@@ -19,6 +19,7 @@
 #include "../../server/log.h"
 
 #define QUEUE_MAX 10000 /* operations waiting in one queue */
+#define READ_BATCH 16   /* GETs that a thread reads at once */
 /* How long nobody may have had a session until operations are refused at once. */
 #define GRACE_MS 250
 #define RETRY_FIRST_MS 50
@@ -247,6 +248,15 @@ static store_op *pop(struct store_queue *q)
     return op;
 }
 
+/* Whether `op` may be worked on with the operations taken before. Of GETs each thread takes its share,
+ * and what takes longer is read alone. */
+static bool fits(const struct thread *t, const store_op *op, size_t count, size_t share)
+{
+    if (t->writes || count == 0)
+        return true;
+    return op->kind == STORE_GET && t->taken[0]->kind == STORE_GET && count < share;
+}
+
 /* Takes a batch and copies it for the backend. The wait of one that was cancelled is ended all the
  * same, behind the others: `*ret_cancelled` of them. 0 and 0: it is the end. */
 static size_t take(struct thread *t, size_t *ret_cancelled)
@@ -259,7 +269,9 @@ static size_t take(struct thread *t, size_t *ret_cancelled)
         pthread_cond_wait(&q->work, &q->lock);
         q->sleeping--;
     }
-    while (q->first && count + cancelled < t->capacity && load < t->capacity) {
+    size_t share = q->length / (q->sessions ? q->sessions : 1) + 1;
+    while (q->first && count + cancelled < t->capacity && load < t->capacity &&
+           fits(t, q->first, count, share)) {
         store_op *op = pop(q);
         if (state_of(op) == CANCELLED) {
             cancelled++;
@@ -324,7 +336,7 @@ static void work(struct thread *t, size_t count)
     if (asked && t->writes)
         backend->write(t->session, t->asked, asked);
     else if (asked)
-        backend->read(t->session, t->asked[0]);
+        backend->read(t->session, t->asked, asked);
 }
 
 /* Answers all that waits; the lock is held, and given back in between. */
@@ -487,7 +499,7 @@ static bool add_thread(store *s, bool writes)
     *t = (struct thread){.store = s,
                          .queue = writes ? &s->writes : &s->reads,
                          .writes = writes,
-                         .capacity = writes ? s->backend->batch : 1};
+                         .capacity = writes ? s->backend->batch : READ_BATCH};
     t->taken = mem_alloc_array(s->memory, t->capacity, sizeof *t->taken);
     t->asked = mem_alloc_array(s->memory, t->capacity, sizeof *t->asked);
     t->running = mem_alloc_array(s->memory, t->capacity, sizeof *t->running);

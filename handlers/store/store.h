@@ -228,8 +228,9 @@ typedef struct store_backend {
     /* A connection for the calling thread. NULL: `error`; the executor tries again, with back-off. */
     void *(*session_open)(void *database, bool writes, char error[STORE_ERROR_MAX]);
     void (*session_close)(void *session);
-    /* Fills in the answer of a reading operation. */
-    void (*read)(void *session, store_op *op);
+    /* Fills in the answers of reading operations; more than one are GETs, which may be of the same
+     * moment. */
+    void (*read)(void *session, store_op *const ops[], size_t count);
     /* Writes a batch in one transaction, which is durable on return. Each operation succeeds or fails
      * by itself (an INSERT all or none); if the transaction as a whole fails, all say so. */
     void (*write)(void *session, store_op *const ops[], size_t count);

@@ -138,7 +138,7 @@ static void put_all(const char *const documents[][2], size_t count)
 static store_op *get(const char *id)
 {
     store_op *op = op_of(STORE_GET, id);
-    store_postgresql.read(session, op);
+    store_postgresql.read(session, &op, 1);
     return op;
 }
 
@@ -153,7 +153,7 @@ static const char *ids_of(store_query *query)
     query->select_count = 1;
     query->limit = query->limit ? query->limit : 100;
     op->query = query;
-    store_postgresql.read(session, op);
+    store_postgresql.read(session, &op, 1);
     if (op->status != STORE_OK)
         fail_msg("%s", op->detail);
     ids[0] = '\0';
@@ -432,7 +432,7 @@ static void a_long_list_is_fetched_in_pieces(void **state)
     for (bool more = true; more; pages++) {
         store_op *op = op_of(STORE_LIST, "");
         op->query = &query;
-        store_postgresql.read(session, op);
+        store_postgresql.read(session, &op, 1);
         assert_int_equal(op->status, STORE_OK);
         assert_true(op->bytes.size < 20100);
         assert_true(op->bytes.size >= 20000 || !op->more);
@@ -444,6 +444,23 @@ static void a_long_list_is_fetched_in_pieces(void **state)
     assert_int_equal(seen, 3000);
     assert_in_range(pages, 5, 10);
     assert_text(query.after_id, "03000");
+}
+
+/* A cursor is a client's: whatever it says, it says where to begin. */
+static void a_position_that_no_document_has_is_no_failure(void **state)
+{
+    (void)state;
+    static const char *const documents[][2] = {
+        {"a", "{\"v\":-1}"}, {"b", "{\"v\":1}"}, {"c", "{\"v\":\"x\"}"}};
+    put_all(documents, 3);
+    store_query query = {.orders[0] = {.path = {.token[0] = text("v"), .count = 1}},
+                         .order_count = 1,
+                         .has_after = true,
+                         .after_id = text("a")};
+    query.after[0] = (store_scalar){.is = STORE_NUMBER, .text = text("1e-999999")};
+    assert_string_equal(ids_of(&query), "b c ");
+    query.after[0] = (store_scalar){.is = STORE_STRING, .text = {"a\0b", 3}};
+    assert_string_equal(ids_of(&query), "c ");
 }
 
 /* ---- Several writers -------------------------------------------------------------------------------------- */
@@ -483,7 +500,7 @@ static void *count_up(void *arg)
     struct writer *w = arg;
     for (int i = 0; i < 50; i++) {
         store_op *read = op_in(w->memory, STORE_GET, "counter");
-        store_postgresql.read(w->session, read);
+        store_postgresql.read(w->session, &read, 1);
         char *json = mem_printf(w->memory, NULL, "%u", number_in(read->bytes) + 1);
         store_op *op = op_in(w->memory, STORE_PUT, "counter");
         op->documents = document(w->memory, "counter", json);
@@ -827,11 +844,11 @@ static void a_server_that_stands_still_is_left(void **state)
     write_one(op);
     assert_int_equal(op->status, STORE_UNKNOWN); /* it may do it when it goes on */
     assert_int_equal(kill(pid, SIGCONT), 0);
-    store_postgresql.read(session, read); /* over a new connection */
+    store_postgresql.read(session, &read, 1); /* over a new connection */
     assert_true(read->status == STORE_OK || read->status == STORE_NOT_FOUND);
     pid = backend_pid();
     assert_int_equal(kill(pid, SIGSTOP), 0);
-    store_postgresql.read(session, read);
+    store_postgresql.read(session, &read, 1);
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_int_equal(read->status, STORE_BUSY);
 }
@@ -874,6 +891,7 @@ int main(void)
         with_store(a_declared_index_is_taken),
         with_store(what_is_long_may_be_indexed),
         with_store(a_long_list_is_fetched_in_pieces),
+        with_store(a_position_that_no_document_has_is_no_failure),
         with_store(no_update_is_lost_between_writers),
         with_store(an_id_is_inserted_once),
         with_store(a_key_is_used_once),

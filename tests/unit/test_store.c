@@ -93,7 +93,7 @@ static store_status run(store_op *op)
     if (op->kind >= STORE_PUT)
         write_ops(&op, 1);
     else
-        backend->read(reader, op);
+        backend->read(reader, &op, 1);
     return op->status;
 }
 
@@ -166,6 +166,30 @@ static void a_document_comes_back_as_it_was_given(void **state)
     assert_int_equal(op->revision, revision);
     assert_true(op->modified >= before - 1 && op->modified <= time(NULL) + 1);
     store_op_release(op);
+}
+
+static void several_are_read_at_once(void **state)
+{
+    static const char *const ids[] = {"a", "none", "b", "a"};
+    static const char *const found[] = {"1", NULL, "[2]", "1"};
+    store_op *ops[4];
+    (void)state;
+    put(COLLECTION, "a", "1");
+    put(COLLECTION, "b", "[2]");
+    for (int round = 0; round < 2; round++) { /* nothing is left open */
+        for (size_t i = 0; i < 4; i++)
+            ops[i] = make(STORE_GET, COLLECTION, ids[i]);
+        backend->read(reader, ops, 4);
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(ops[i]->status, found[i] ? STORE_OK : STORE_NOT_FOUND);
+            if (found[i])
+                assert_bytes(ops[i]->bytes, found[i]);
+            store_op_release(ops[i]);
+        }
+        put(COLLECTION, "b", "[2]");
+    }
+    put(COLLECTION, "a", "3");
+    assert_stored(COLLECTION, "a", "3"); /* not as of the moment of the others */
 }
 
 static void any_json_value_is_a_document(void **state)
@@ -1156,6 +1180,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_document_comes_back_as_it_was_given),
+        TEST(several_are_read_at_once),
         TEST(any_json_value_is_a_document),
         TEST(a_large_document_comes_back),
         TEST(what_is_not_there_is_not_found),

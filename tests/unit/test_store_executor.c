@@ -108,16 +108,8 @@ static void do_one(struct session *session, store_op *op)
     pthread_mutex_unlock(&fake.lock);
 }
 
-static void fake_read(void *session, store_op *op)
+static void do_batch(struct session *session, store_op *const ops[], size_t count)
 {
-    assert_false(((struct session *)session)->writes);
-    pass_gate();
-    do_one(session, op);
-}
-
-static void fake_write(void *session, store_op *const ops[], size_t count)
-{
-    assert_true(((struct session *)session)->writes);
     pthread_mutex_lock(&fake.lock);
     if (fake.batch_count < sizeof fake.batches / sizeof *fake.batches)
         fake.batches[fake.batch_count++] = count;
@@ -125,6 +117,20 @@ static void fake_write(void *session, store_op *const ops[], size_t count)
     pass_gate();
     for (size_t i = 0; i < count; i++)
         do_one(session, ops[i]);
+}
+
+static void fake_read(void *session, store_op *const ops[], size_t count)
+{
+    assert_false(((struct session *)session)->writes);
+    for (size_t i = 0; i < count; i++)
+        assert_true(count == 1 || ops[i]->kind == STORE_GET);
+    do_batch(session, ops, count);
+}
+
+static void fake_write(void *session, store_op *const ops[], size_t count)
+{
+    assert_true(((struct session *)session)->writes);
+    do_batch(session, ops, count);
 }
 
 static void fake_tidy(void *session)
@@ -299,6 +305,31 @@ static void a_batch_is_bounded_by_its_documents(void **state)
     assert_int_equal(fake.batch_count, 3);
     assert_int_equal(fake.batches[1], 2); /* ten documents are no less than eight */
     assert_int_equal(fake.batches[2], 2);
+}
+
+/* One thread reads: the first is being read while the others queue. */
+static void gets_are_read_together_and_lists_alone(void **state)
+{
+    static const store_kind kinds[] = {STORE_GET, STORE_GET,  STORE_GET, STORE_LIST,
+                                       STORE_GET, STORE_LIST, STORE_GET};
+    static const size_t expected[] = {1, 2, 1, 1, 1, 1};
+    (void)state;
+    store *s = open_store("sqlite:x", 1);
+    slate_request req = REQUEST;
+    store_op *ops[7];
+    set(&fake.shut, true);
+    for (size_t i = 0; i < 7; i++) {
+        ops[i] = submit(s, &req, kinds[i], "x");
+        if (i == 0)
+            await_gate(1);
+    }
+    set(&fake.shut, false);
+    for (size_t i = 0; i < 7; i++)
+        assert_int_equal(take_answer(&req, i, ops[i]), STORE_OK);
+    close_store(s);
+    assert_int_equal(fake.batch_count, 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(fake.batches[i], expected[i]);
 }
 
 static void as_many_threads_write_as_the_backend_allows(void **state)
@@ -658,6 +689,7 @@ int main(void)
         cmocka_unit_test(an_operation_is_done_and_answered),
         cmocka_unit_test(writes_that_queue_during_a_batch_are_the_next_batch),
         cmocka_unit_test(a_batch_is_bounded_by_its_documents),
+        cmocka_unit_test(gets_are_read_together_and_lists_alone),
         cmocka_unit_test(as_many_threads_write_as_the_backend_allows),
         cmocka_unit_test(reads_do_not_wait_for_writes),
         cmocka_unit_test(no_memory_for_a_wait_leaves_nothing_behind),

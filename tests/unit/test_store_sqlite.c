@@ -152,7 +152,7 @@ static store_status write_one(store_op *op)
 
 static store_status read_one(store_op *op)
 {
-    store_sqlite.read(reader, op);
+    store_sqlite.read(reader, &op, 1);
     store_status status = op->status;
     store_op_release(op);
     return status;
@@ -178,7 +178,7 @@ static void a_file_of_version_1_is_migrated(void **state)
     open_database(NULL);
     assert_int_equal(ask_int("PRAGMA user_version"), 2);
     store_op *op = make(STORE_GET, "ada");
-    store_sqlite.read(reader, op);
+    store_sqlite.read(reader, &op, 1);
     assert_int_equal(op->status, STORE_OK);
     assert_int_equal(op->revision, 40);
     assert_int_equal(op->modified, 1700000000);
@@ -190,7 +190,7 @@ static void a_file_of_version_1_is_migrated(void **state)
     assert_int_equal(op->revision, 42);
     store_op_release(op);
     op = make(STORE_COLLECTIONS, "");
-    store_sqlite.read(reader, op);
+    store_sqlite.read(reader, &op, 1);
     static const char wanted[] = "[{\"name\":\"people\",\"documents\":3,\"bytes\":15},"
                                  "{\"name\":\"things\",\"documents\":1,\"bytes\":1}]";
     assert_int_equal(op->bytes.size, sizeof wanted - 1);
@@ -440,7 +440,7 @@ static void reading_ends_at_its_limit(void **state)
         op->query->limit = 1000000;
         op->query->count_all = i == 1; /* in a transaction, which must end too */
         op->deadline_ms = clock_ms() - 1;
-        store_sqlite.read(reader, op);
+        store_sqlite.read(reader, &op, 1);
         assert_int_equal(op->status, STORE_BUSY);
         assert_non_null(strstr(op->detail, "time limit"));
         store_op_release(op);
