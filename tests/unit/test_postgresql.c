@@ -876,6 +876,15 @@ static void old_answers_are_forgotten(void **state)
     store_postgresql.tidy(session);
     write_one(later);
     assert_int_equal(later->status, STORE_OK);
+
+    /* More than go in one turn. */
+    observe("INSERT INTO slate_answers (key, fingerprint, revision, answer, since)"
+            " SELECT i::text, '', 1, '', now() - interval '25 hours'"
+            " FROM generate_series(1, 1500) AS i");
+    ((pg_link *)session)->forgot_ms = clock_ms() - 3600000;
+    store_postgresql.tidy(session);
+    store_postgresql.tidy(session);
+    assert_string_equal(observe("SELECT count(*) FROM slate_answers"), "1");
 }
 
 #define with_store(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
