@@ -28,7 +28,7 @@ static bool strikes(void)
 {
     if (!in_callback || left == 0 || --left > 0)
         return false;
-    aim->struck++;
+    count_struck(1);
     return true;
 }
 
@@ -83,7 +83,7 @@ static void leave(void)
 {
     in_callback = false;
     uint64_t refused = mem_debug_get_counts(mem_debug_default).refused; /* --mem-debug=count */
-    aim->struck += refused - refused_before;
+    count_struck(refused - refused_before);
     refused_before = refused;
 }
 

@@ -10,9 +10,9 @@ struct aim {
     uint64_t library;  /* k of the calls to malloc, pools, jansson and libmicrohttpd */
     uint64_t contexts; /* k of the calls to contexts, the store's operations included */
     uint64_t sqlite;   /* k of SQLite's calls while the store works */
-    uint64_t opening; /* OPENING_…: each of SQLite's while the store opens, one after the other */
-    uint64_t struck;  /* how many were refused since the request began */
-    uint64_t opened;  /* how many were refused while the store opened */
+    uint64_t opening;  /* OPENING_…: each call of SQLite's while the store opens, one by one */
+    uint64_t struck;   /* how many were refused since the request began; atomic */
+    uint64_t opened;   /* how many were refused while the store opened */
     uint64_t sessions; /* how many of the store's were opened */
     uint64_t left;     /* of SQLite's calls, until one is refused; 0: none is */
 };
@@ -20,5 +20,10 @@ struct aim {
 enum { OPENING_NEW = 1, OPENING_OLD = 2 }; /* each time a new file, or the one that is there */
 
 extern struct aim *aim;
+
+static inline void count_struck(uint64_t more)
+{
+    __atomic_add_fetch(&aim->struck, more, __ATOMIC_RELAXED);
+}
 
 #endif

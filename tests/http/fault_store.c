@@ -19,7 +19,10 @@ static bool strikes(void)
 {
     if (!left || *left == 0 || --*left > 0)
         return false;
-    ++*(aim->opening ? &aim->opened : &aim->struck);
+    if (aim->opening)
+        aim->opened++;
+    else
+        count_struck(1);
     return true;
 }
 
