@@ -67,12 +67,12 @@ static void forget(sqlite_session *session)
     sqlite3_db_release_memory(session->db);
 }
 
-static void faulty_read(void *session, store_op *op)
+static void faulty_read(void *session, store_op *const ops[], size_t count)
 {
     if (aim->sqlite)
         forget(session);
     left = &aim->left;
-    __real_store_sqlite.read(session, op);
+    __real_store_sqlite.read(session, ops, count);
     left = NULL;
 }
 
