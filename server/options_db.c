@@ -7,13 +7,13 @@
 
 #include "options_table.h"
 
+static const char file_scheme[] = "sqlite:";
 static const char *const server_schemes[] = {"postgresql://", "postgres://", NULL};
 
 bool option_is_store(const char *text)
 {
-    static const char file[] = "sqlite:";
-    if (strncmp(text, file, sizeof file - 1) == 0)
-        return text[sizeof file - 1] != '\0';
+    if (strncmp(text, file_scheme, sizeof file_scheme - 1) == 0)
+        return text[sizeof file_scheme - 1] != '\0';
     for (const char *const *scheme = server_schemes; *scheme; scheme++)
         if (strncmp(text, *scheme, strlen(*scheme)) == 0)
             return true;
@@ -75,14 +75,22 @@ static void show_parameters(masked *m, const char *at)
     }
 }
 
-/* `text` may be a mistyped URI: whatever stands between a ':' and the last '@' is a password. */
+/* `uri` may be mistyped: whatever stands between a ':' and the last '@' is a password, and where there
+ * is no "//", whatever stands behind the first ':' or '='. */
 void option_mask(const char *uri, char ret_words[static OPTION_WORDS_MAX])
 {
     masked m = {.out = ret_words};
     ret_words[0] = '\0';
     const char *authority = strstr(uri, "//");
-    if (!authority) {
+    if (strncmp(uri, file_scheme, sizeof file_scheme - 1) == 0) {
         show(&m, uri, strlen(uri));
+        return;
+    }
+    if (!authority) {
+        size_t name = strcspn(uri, ":=");
+        show(&m, uri, name);
+        if (uri[name] != '\0')
+            show(&m, uri[name] == ':' ? ":***" : "=***", 4);
         return;
     }
     authority += 2;

@@ -201,8 +201,7 @@ static const sample samples[] = {
      "sqlite:slate.db",
      "off",
      "postgresql://slate@db.example/slate?connect_timeout=3",
-     {"", "x", "on", "sqlite", "sqlite:", "slate.db", "mysql://localhost/x", "postgresql:/x",
-      "Sqlite:x", " off"},
+     {"", "x", "on", "sqlite", "sqlite:", "slate.db", "mysql://localhost/x", " off"},
      "sqlite:PATH, postgresql://"},
     {"db-timeout", "5s", "10ms", "3600s", {BAD_TIMES, "9ms", "0"}, "from 10ms to 3600s"},
     {"db-threads", "0", "1", "256", {BAD_COUNTS, "257"}, "from 0 to 256"},
@@ -345,6 +344,7 @@ static void a_password_is_never_shown(void **state)
          "postgresql://me:***@host/db?password=***"},
         {"postgresql://me@host:5432/db", "postgresql://me@host:5432/db"},
         {"sqlite:a?password=b", "sqlite:a?password=b"},
+        {"sqlite:/a//b:c@d", "sqlite:/a//b:c@d"},
     };
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
         assert_string_equal(PARSE("--db", uris[i][0])->opts.db,
@@ -353,6 +353,11 @@ static void a_password_is_never_shown(void **state)
         assert_value(PARSE("--db", uris[i][0]), "db", uris[i][1]);
     }
     REFUSED(PARSE("--db", "postgresq://me:secret@host/db"), "postgresq://me:***@host/db");
+    assert_null(strstr(last.err, "secret"));
+    REFUSED(PARSE("--db", "postgresql:/me:secret@host/db"), "'postgresql:***'");
+    assert_null(strstr(last.err, "secret"));
+    REFUSED(PARSE("--db", "Sqlite:x"), "'Sqlite:***'", "sqlite:PATH");
+    REFUSED(PARSE("--db", "host=db password=secret"), "'host=***'");
     assert_null(strstr(last.err, "secret"));
 }
 
