@@ -10,8 +10,8 @@
  * Two lifetimes. The *request* context holds the answer and lives until it has been sent. The
  * *scratch* context is current while the handler runs, holds the parsed tree and temporaries, and
  * is reset as soon as the handler returns, before the first byte is sent: nothing in it may be part
- * of an answer by reference. All functions are for the thread that runs the handler, during the
- * handler. */
+ * of an answer by reference. All functions but slate_wake are for the thread that runs the handler,
+ * during the handler. */
 #ifndef SLATE_H
 #define SLATE_H
 
@@ -71,7 +71,8 @@ bool slate_each_query(slate_request *req, slate_query_visitor *visit, void *arg)
  * reads as absent, and whatever the handler goes on to answer becomes 503; nor does it get a wait. */
 const char *slate_header(slate_request *req, const char *name);
 
-/* The whole body; valid until slate_body_json or the end of the handler. */
+/* The whole body, of `*ret_size` bytes, never NULL; valid until slate_body_json, or until the request
+ * has been answered: waits included. */
 const char *slate_body(slate_request *req, size_t *ret_size);
 
 /* The body as a tree, owned by the request (do not decref; change it freely). Checks the media
@@ -117,14 +118,15 @@ typedef struct slate_wait slate_wait;
 
 /* Begins a wait: the handler that gets one returns SLATE_SUSPENDED. Its scratch context is reset as
  * at any return; request context and body stay. `then` runs once slate_wake has been called, or
- * after `within_ms`. If the request ends before (its connection broke, the server stops) `then` does
- * not run: what it would have released belongs into a mem_on_reset callback of the request context.
- * NULL: no memory, for this or for something before; a ready-made answer is sent, return
+ * after `within_ms` (which is looked at ten times a second). If the request ends before (its connection
+ * broke, the server stops) `then` does not run: what it would have released belongs into a mem_on_reset
+ * callback of the request context. NULL: no memory, for this or for something before; a ready-made answer is sent, return
  * SLATE_ANSWERED. */
 slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_continuation *then,
                              void *arg);
 /* Ends a wait, from any thread: exactly once for every wait begun, also after it timed out or its
- * request ended. The wait may not be touched afterwards. */
+ * request ended. The wait may not be touched afterwards. No thread may be in here any more when its
+ * module's `stop` returns. */
 void slate_wake(slate_wait *wait);
 
 /* ---- An answer of any length, in constant memory ------------------------------------------------ */
