@@ -67,22 +67,25 @@ static void forget(sqlite_session *session)
     sqlite3_db_release_memory(session->db);
 }
 
-static void faulty_read(void *session, store_op *const ops[], size_t count)
+typedef void work(void *session, store_op *const ops[], size_t count);
+
+static void faulty_work(work *real_work, void *session, store_op *const ops[], size_t count)
 {
     if (aim->sqlite)
         forget(session);
     left = &aim->left;
-    __real_store_sqlite.read(session, ops, count);
+    real_work(session, ops, count);
     left = NULL;
+}
+
+static void faulty_read(void *session, store_op *const ops[], size_t count)
+{
+    faulty_work(__real_store_sqlite.read, session, ops, count);
 }
 
 static void faulty_write(void *session, store_op *const ops[], size_t count)
 {
-    if (aim->sqlite)
-        forget(session);
-    left = &aim->left;
-    __real_store_sqlite.write(session, ops, count);
-    left = NULL;
+    faulty_work(__real_store_sqlite.write, session, ops, count);
 }
 
 static void remove_file(const char *path)

@@ -61,11 +61,13 @@ ID = re.compile(r"\b0[0-9a-hjkmnp-tv-z]{25}\b")  # that the server has made
 
 
 def fill(one):
+    """Returns the number of its requests."""
     for name, documents in (("people", PEOPLE), ("pages", PAGES)):
         for key, document in documents.items():
             assert one.request("PUT", f"/db/{name}/{key}", body=body(document)).status == 201
     assert one.post("/db/keyed", body({"a": 1}), KEY).status == 201
     assert one.post("/db/keyed", lines(1, 2, 3), KEY + "-lines", media_type=NDJSON).status == 201
+    return len(PEOPLE) + len(PAGES) + 2
 
 
 class Store:
@@ -278,23 +280,6 @@ def read_pieces(connection, answer):
         return False
 
 
-def ask(one, address, case, target):
-    """An answer, and whether it is whole."""
-    connection = one.connect(to=address)
-    connection.start(case.method, target, *case.fields, body=case.body, media_type=case.media_type)
-    if ACCEPT not in case.fields or case.method == "HEAD":
-        answer, whole = connection.read(), True
-    else:
-        answer = connection.read_head()
-        if answer.header("Transfer-Encoding"):
-            whole = read_pieces(connection, answer)
-        else:
-            answer.body, whole = connection.read_bytes(int(answer.header("Content-Length"))), True
-    connection.close()
-    one.connections.remove(connection)
-    return answer, whole
-
-
 def content(answer, route):
     """What must be the same each time."""
     fields = {name.lower(): ID.sub("ID", value) for name, value in answer.fields}
@@ -308,6 +293,12 @@ def content(answer, route):
     return answer.status, fields, ID.sub("ID", answer.body.decode())
 
 
+def writes(case):
+    """Whether it changes the store when nothing fails."""
+    return (case.status in (200, 201, 204) and case.method in METHODS - {"GET"}
+            and isinstance(case.target, str) and case.target.startswith("/db/") and "replay" not in case.name)
+
+
 def is_refusal(answer):
     return answer.status == 413 or (answer.status == 503 and answer.header("Retry-After"))
 
@@ -316,48 +307,90 @@ def may_have_been_done(answer):
     return answer.body and answer.json()["type"] == "/problems/store-unknown"
 
 
-@pytest.mark.parametrize("route", SWEEPS, ids=lambda route: route or "none")
-def test_every_allocation_may_fail(server, tmp_path, route, capsys):
-    aim = faults.Aim(tmp_path)
-    flags, env = aim.flags()
-    one = server("--db", f"sqlite:{tmp_path}/store", "--db-indexes", INDEXES, "--db-timeout", "10m", *flags,
-                 binary=FAULTY, env=env)
-    address = one.admin_address if route in ADMIN else one.address
-    fill(one)
-    store = Store(tmp_path / "store")
-    before = store.first
-    points = 0
-    for case in SWEEPS[route]:
-        target = case.target(one) if callable(case.target) else case.target
-        right, whole = ask(one, address, case, target)
-        assert whole and right.status == case.status, f"{case.name}: {right}"
-        after = store.content()
-        assert (after != before) == (case.status in (200, 201, 204) and case.method in METHODS - {"GET"}
-                                     and "db" in target and "replay" not in case.name), case.name
-        store.reset()
-        for point in aim.sweep(KINDS):
-            answer, whole = ask(one, address, case, target)
-            found = store.content()
-            where = f"{case.name}, {point}: {answer}"
-            if answer.status == case.status and whole:
-                assert content(answer, route) == content(right, route), where
-                assert found == after, where
-            elif answer.status == case.status:
-                assert right.body.startswith(answer.body), where
-                assert found == after, where
+class Sweep:
+    """Of one route; its server and store are its own."""
+
+    def __init__(self, start, folder, route):
+        self.route = route
+        self.aim = faults.Aim(folder)
+        flags, env = self.aim.flags()
+        self.server = start("--db", f"sqlite:{folder}/store", "--db-indexes", INDEXES, "--db-timeout", "10m",
+                            "--access-log", "json", *flags, binary=FAULTY, env=env)
+        self.address = self.server.admin_address if route in ADMIN else self.server.address
+        self.seen = collections.Counter({(201, True): fill(self.server)})  # what the log must say
+        self.store = Store(f"{folder}/store")
+        self.points = 0
+
+    def target(self, case):
+        if isinstance(case.target, str):
+            return case.target
+        self.seen[200, True] += 1
+        return case.target(self.server)
+
+    def ask(self, case, target):
+        """An answer, and whether it is whole."""
+        connection = self.server.connect(to=self.address)
+        connection.start(case.method, target, *case.fields, body=case.body, media_type=case.media_type)
+        if ACCEPT in case.fields and case.method != "HEAD":
+            answer = connection.read_head()
+            whole = True
+            if answer.header("Transfer-Encoding"):
+                whole = read_pieces(connection, answer)
             else:
+                answer.body = connection.read_bytes(int(answer.header("Content-Length")))
+        else:
+            answer, whole = connection.read(), True
+        connection.close()
+        self.server.connections.remove(connection)
+        self.seen[answer.status, whole] += 1
+        return answer, whole
+
+    def run(self, case):
+        before, target = self.store.first, self.target(case)
+        right, whole = self.ask(case, target)
+        assert whole and right.status == case.status, f"{case.name}: {right}"
+        after = self.store.content()
+        assert (after != before) == writes(case), case.name
+        self.store.reset()
+        for point in self.aim.sweep(KINDS):
+            answer, whole = self.ask(case, target)
+            found = self.store.content()
+            where = f"{case.name}, {point}: {answer}"
+            if answer.status != case.status:
                 assert is_refusal(answer), where
                 assert found == (after if may_have_been_done(answer) else before), where
+            else:
+                assert found == after, where
+                if whole:
+                    assert content(answer, self.route) == content(right, self.route), where
+                else:
+                    assert right.body.startswith(answer.body), where
             if found != before:
-                store.reset()
-            points += aim.get(faults.STRUCK) > 0
+                self.store.reset()
+            self.points += self.aim.get(faults.STRUCK) > 0
         assert whole and answer.status == case.status, f"{case.name}: {answer}"
-    store.close()
-    one.assert_at_rest()
-    assert points > 0
-    assert aim.get(faults.SESSIONS) == 2, "a session was given up"  # one reads, one writes
+
+    def check_log(self):
+        """Every request is there as it was answered, but for those for which there was no struct."""
+        lines = map(json.loads, self.server.output().splitlines())
+        logged = collections.Counter((line["status"], line["sent"]) for line in lines)
+        assert self.seen - logged == {(503, True): len(SWEEPS[self.route])}
+        assert not logged - self.seen
+
+
+@pytest.mark.parametrize("route", SWEEPS, ids=lambda route: route or "none")
+def test_every_allocation_may_fail(server, tmp_path, route, capsys):
+    sweep = Sweep(server, tmp_path, route)
+    for case in SWEEPS[route]:
+        sweep.run(case)
+    sweep.store.close()
+    sweep.server.assert_at_rest()
+    if route not in ADMIN:  # which is not logged
+        sweep.check_log()
+    assert sweep.points > 0
+    assert sweep.aim.get(faults.SESSIONS) == 2, "a session was given up"  # one reads, one writes
     with capsys.disabled():
-        print(f" {route or 'no route'} ({ALLOC}): {points} points failed", end="")
+        print(f" {route or 'no route'} ({ALLOC}): {sweep.points} points failed", end="")
 
 
 @pytest.mark.parametrize("file", ["new", "old"])
