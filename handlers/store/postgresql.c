@@ -1,5 +1,6 @@
 /* The PostgreSQL backend: opening and closing, and the table of its functions. Any number of processes
  * on any number of machines use one database; nothing is kept here but connections. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,17 +146,30 @@ static bool be_connected(pg_link *link, store_op *const ops[], size_t count)
     return false;
 }
 
+/* Leaves those out whose time is over by now, perhaps because a connection was opened first. */
+static size_t in_time(store_op *const ops[], size_t count, store_op *ret_ops[PG_BATCH])
+{
+    size_t left = 0;
+    assert(count <= PG_BATCH);
+    for (size_t i = 0; i < count; i++) {
+        if (!pg_drop_late(ops[i]))
+            ret_ops[left++] = ops[i];
+    }
+    return left;
+}
+
 static void read_batch(void *session, store_op *const ops[], size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (be_connected(session, ops + i, 1))
-            pg_read(session, ops[i]);
+    store_op *left[PG_BATCH];
+    if (be_connected(session, ops, count))
+        pg_read(session, left, in_time(ops, count, left));
 }
 
 static void write_batch(void *session, store_op *const ops[], size_t count)
 {
+    store_op *left[PG_BATCH];
     if (be_connected(session, ops, count))
-        pg_write(session, ops, count);
+        pg_write(session, left, in_time(ops, count, left));
 }
 
 /* One process of those that use the database finds old answers first; it is all the same which. */

@@ -120,6 +120,8 @@ bool pg_is_transient(const pg_error *error);
 void pg_answer_error(const pg_link *link, store_op *op);
 void pg_answer(store_op *op, store_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* true: its time is over, and it is answered BUSY: it must not be sent. */
+bool pg_drop_late(store_op *op);
 /* Sleeps a moment of random length before the next try, the longer the more there were. */
 void pg_pause(pg_link *link, unsigned tries);
 
@@ -134,9 +136,9 @@ extern const char *const pg_sql[PG_STATEMENTS]; /* postgresql_sql.c */
 bool pg_migrate(pg_link *link, const char *indexes, char error[STORE_ERROR_MAX]);
 
 /* postgresql_read.c, postgresql_write.c */
-void pg_read(pg_link *link, store_op *op);
+#define PG_BATCH 64 /* operations at the most */
+void pg_read(pg_link *link, store_op *const ops[], size_t count);
 void pg_write(pg_link *link, store_op *const ops[], size_t count);
-#define PG_BATCH 64
 
 /* SQL text, in `link->memory`; memory that was refused shows in `text` being NULL. */
 typedef struct pg_text {

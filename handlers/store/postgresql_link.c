@@ -230,6 +230,14 @@ void pg_answer(store_op *op, store_status status, const char *format, ...)
     va_end(args);
 }
 
+bool pg_drop_late(store_op *op)
+{
+    if (op->deadline_ms == 0 || clock_ms() < op->deadline_ms)
+        return false;
+    pg_answer(op, STORE_BUSY, "The store had no time for this within its limit.");
+    return true;
+}
+
 void pg_answer_error(const pg_link *link, store_op *op)
 {
     const pg_error *error = &link->error;

@@ -26,13 +26,16 @@ static store_text keep(store_op *op, store_text text)
 
 /* ---- One document ------------------------------------------------------------------------------ */
 
-static void get(pg_link *link, store_op *op)
+static void queue_get(pg_link *link, const store_op *op)
 {
     pg_arguments a = {.link = link};
     pg_add_bytes(&a, op->collection);
     pg_add_bytes(&a, op->id);
     pg_queue(link, PG_GET, &a, false);
-    pg_send(link);
+}
+
+static void take_get(pg_link *link, store_op *op)
+{
     PGresult *rows = pg_rows(link);
     if (rows && PQntuples(rows) == 0) {
         pg_answer(op, STORE_NOT_FOUND, "There is no document of that id.");
@@ -44,6 +47,13 @@ static void get(pg_link *link, store_op *op)
             pg_answer(op, STORE_BUSY, "There is no memory for so long an answer.");
     }
     PQclear(rows);
+}
+
+static void get(pg_link *link, store_op *op)
+{
+    queue_get(link, op);
+    pg_send(link);
+    take_get(link, op);
     (void)pg_end(link);
 }
 
@@ -265,7 +275,7 @@ static void clear_answer(store_op *op)
 }
 
 /* Only a standby, or a transaction level that is not ours, asks a reader to try again. */
-void pg_read(pg_link *link, store_op *op)
+static void read_alone(pg_link *link, store_op *op)
 {
     for (unsigned tries = 1;; tries++) {
         clear_answer(op);
@@ -283,4 +293,33 @@ void pg_read(pg_link *link, store_op *op)
     }
     if (link->error.is != PG_NONE)
         pg_answer_error(link, op);
+}
+
+/* GETs in one round, so that none waits for another's way to the server and back. false: it failed. */
+static bool get_together(pg_link *link, store_op *const ops[], size_t count)
+{
+    pg_begin(link);
+    for (size_t i = 0; i < count; i++)
+        queue_get(link, ops[i]);
+    pg_send(link);
+    for (size_t i = 0; i < count; i++) {
+        clear_answer(ops[i]);
+        take_get(link, ops[i]);
+    }
+    bool done = pg_end(link);
+    mem_reset(link->memory);
+    return done;
+}
+
+/* One that the server refuses fails a round, but not the others: each is then asked for alone. */
+void pg_read(pg_link *link, store_op *const ops[], size_t count)
+{
+    if (count > 1 && get_together(link, ops, count))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        if (link->broken)
+            pg_answer_error(link, ops[i]);
+        else if (!pg_drop_late(ops[i]))
+            read_alone(link, ops[i]);
+    }
 }

@@ -266,17 +266,12 @@ static bool run(pg_link *link, store_op *const ops[], size_t count, bool again[]
     return done;
 }
 
-static bool is_late(const store_op *op)
-{
-    return op->deadline_ms != 0 && clock_ms() >= op->deadline_ms;
-}
-
 /* Until it is done, is not to be done, or was tried often enough. */
 static void run_alone(pg_link *link, store_op *op)
 {
     bool again = true;
     unsigned tries = 0;
-    for (; again && tries < PG_TRIES && !is_late(op); tries++) {
+    for (; again && tries < PG_TRIES && !pg_drop_late(op); tries++) {
         if (tries > 0)
             pg_pause(link, tries);
         if (!run(link, &op, 1, &again)) {
@@ -286,10 +281,8 @@ static void run_alone(pg_link *link, store_op *op)
             again = true;
         }
     }
-    if (again)
-        pg_answer(op, STORE_BUSY,
-                  tries > 0 ? "Other writers were in the way until the time was over."
-                            : "The store had no time for this within its limit.");
+    if (again && tries > 0)
+        pg_answer(op, STORE_BUSY, "Other writers were in the way until the time was over.");
 }
 
 static int compare(store_text a, store_text b)

@@ -463,6 +463,31 @@ static void a_position_that_no_document_has_is_no_failure(void **state)
     assert_string_equal(ids_of(&query), "c ");
 }
 
+/* In place of the documents, a view of them: each says in which transaction it was read, and "b" cannot
+ * be read. */
+static void documents_asked_for_together_are_one_round(void **state)
+{
+    static const char *const documents[][2] = {{"a", "1"}, {"b", "1"}, {"c", "1"}};
+    store_op *ops[] = {op_of(STORE_GET, "a"), op_of(STORE_GET, "none"), op_of(STORE_GET, "c")};
+    (void)state;
+    put_all(documents, 3);
+    observe("ALTER TABLE slate_documents RENAME TO kept");
+    observe("CREATE VIEW slate_documents AS SELECT collection, id, revision, modified,"
+            " CASE id WHEN 'b' THEN (1 / modified * 0)::text"
+            " ELSE pg_current_xact_id()::text END AS body FROM kept");
+    observe("UPDATE kept SET modified = 0");
+    store_postgresql.read(session, ops, 3);
+    assert_int_equal(ops[0]->status, STORE_OK);
+    assert_int_equal(ops[1]->status, STORE_NOT_FOUND);
+    assert_int_equal(ops[2]->status, STORE_OK);
+    assert_int_equal(number_in(ops[0]->bytes), number_in(ops[2]->bytes));
+    ops[1]->id = text("b");
+    store_postgresql.read(session, ops, 3);
+    assert_int_equal(ops[0]->status, STORE_OK);
+    assert_int_equal(ops[1]->status, STORE_FAILED);
+    assert_int_equal(ops[2]->status, STORE_OK);
+}
+
 /* ---- Several writers -------------------------------------------------------------------------------------- */
 
 struct writer {
@@ -719,6 +744,30 @@ static void begin_waiting(struct waiting *w)
         observe("SELECT pg_sleep(0.01)");
 }
 
+/* A connection is opened first, which waits for a lock that the observer has. */
+static void what_is_late_once_a_connection_is_open_is_not_sent(void **state)
+{
+    struct waiting w = {.ops = {put("a", "1"), put("b", "1"), put("c", "1")}, .count = 3};
+    char sql[80];
+    (void)state;
+    snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(%d, 10000)", backend_pid());
+    observe(sql);
+    observe("BEGIN");
+    observe("LOCK TABLE pg_db_role_setting IN ACCESS EXCLUSIVE MODE");
+    w.ops[0]->deadline_ms = w.ops[1]->deadline_ms = clock_ms() + 100;
+    assert_int_equal(pthread_create(&w.thread, NULL, write_waiting, &w), 0);
+    while (strcmp(observe("SELECT count(*) FROM pg_locks WHERE NOT granted"), "1") != 0 ||
+           clock_ms() <= w.ops[0]->deadline_ms)
+        observe("SELECT pg_sleep(0.01)");
+    observe("COMMIT");
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.ops[0]->status, STORE_BUSY);
+    assert_int_equal(w.ops[1]->status, STORE_BUSY);
+    assert_int_equal(w.ops[2]->status, STORE_OK);
+    assert_int_equal(get("a")->status, STORE_NOT_FOUND);
+    assert_int_equal(get("b")->status, STORE_NOT_FOUND);
+}
+
 static void put_and_lock(void)
 {
     static const char *const documents[][2] = {{"a", "1"}};
@@ -901,6 +950,7 @@ int main(void)
         with_store(what_is_long_may_be_indexed),
         with_store(a_long_list_is_fetched_in_pieces),
         with_store(a_position_that_no_document_has_is_no_failure),
+        with_store(documents_asked_for_together_are_one_round),
         with_store(no_update_is_lost_between_writers),
         with_store(an_id_is_inserted_once),
         with_store(a_key_is_used_once),
@@ -909,6 +959,7 @@ int main(void)
         with_store(a_lock_is_waited_for_within_the_time),
         with_store(a_statement_that_takes_too_long_is_ended),
         with_store(a_connection_that_broke_at_rest_is_opened_again),
+        with_store(what_is_late_once_a_connection_is_open_is_not_sent),
         with_store(a_condition_is_checked_of_what_others_put_meanwhile),
         with_store(an_id_that_is_taken_meanwhile_is_taken),
         with_store(one_of_two_that_wait_for_each_other_tries_again),
