@@ -56,7 +56,7 @@ typedef struct pg_link {
     mem_context *own;    /* of this struct */
     mem_context *memory; /* of one operation or batch: arguments, SQL */
     int64_t deadline_ms; /* for what is asked now; monotonic */
-    bool patient;        /* no time limits: for the schema */
+    bool patient;        /* no time limits, but SIGTERM and SIGINT: for the schema */
     bool sent;           /* all that was queued has left */
     bool broken;         /* the connection is of no more use */
     bool leaving;        /* the server has said that it ends it */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #define KEEPALIVE_PROBES 3
 /* What the server is given to say that its own time limit is over. */
 #define LATE_MS 1000
+#define SIGNAL_POLL_MS 100
 
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
@@ -80,6 +82,12 @@ static const char settings[] =
     " set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
     " WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)";
 
+/* What may take long is broken off when its client has gone. Servers before 14 cannot, nor can those
+ * of other systems. */
+static const char leave_with_client[] =
+    "SELECT set_config(name, '1000', false) FROM pg_settings"
+    " WHERE name = 'client_connection_check_interval' AND version() LIKE '%linux%'";
+
 static bool set_up(pg_link *link)
 {
     pg_begin(link);
@@ -93,6 +101,8 @@ static bool set_up(pg_link *link)
     for (size_t i = 0; i < 3; i++)
         pg_add_bytes(&a, (store_text){text[i], strlen(text[i])});
     pg_queue_sql(link, settings, &a);
+    if (link->patient)
+        pg_queue_sql(link, leave_with_client, NULL);
     for (unsigned i = 0; i < PG_STATEMENTS && !link->patient; i++) {
         char name[12];
         (void)snprintf(name, sizeof name, "s%u", i);
@@ -397,8 +407,7 @@ void pg_begin(pg_link *link)
 {
     link->error = (pg_error){.is = PG_NONE};
     link->sent = false;
-    link->deadline_ms =
-        link->patient ? INT64_MAX : clock_ms() + link->database->timeout_ms + LATE_MS;
+    link->deadline_ms = clock_ms() + link->database->timeout_ms + LATE_MS;
 }
 
 static const pg_arguments none;
@@ -454,16 +463,24 @@ void pg_send(pg_link *link)
         lose_connection(link);
 }
 
+/* At the start, signals are blocked until the main thread serves. */
+static bool is_to_end(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
 /* Waits until a result can be taken without waiting, or something is wrong with the connection, which
- * PQgetResult then says. false: it took too long. */
+ * PQgetResult then says. false: it took too long, or if that is allowed, a signal came. */
 static bool await(pg_link *link)
 {
     for (;;) {
         bool left = flush(link);
         if (!PQisBusy(link->conn))
             return true;
-        int64_t ms = link->deadline_ms - clock_ms();
-        if (ms <= 0)
+        int64_t ms = link->patient ? SIGNAL_POLL_MS : link->deadline_ms - clock_ms();
+        if (ms <= 0 || (link->patient && is_to_end()))
             return false;
         struct pollfd fd = {.fd = PQsocket(link->conn), .events = left ? POLLIN | POLLOUT : POLLIN};
         if (poll(&fd, 1, ms < INT_MAX ? (int)ms : -1) < 0 && errno != EINTR)
@@ -479,7 +496,8 @@ static PGresult *next(pg_link *link)
     if (link->broken)
         return NULL;
     if (!await(link)) {
-        lose(link, "PostgreSQL did not answer in time.");
+        lose(link, link->patient ? "A signal ended the wait for PostgreSQL."
+                                 : "PostgreSQL did not answer in time.");
         return NULL;
     }
     PGresult *result = PQgetResult(link->conn);

@@ -1,11 +1,12 @@
 /* The schema in PostgreSQL: steps from one version to the next, and the declared indexes. Runs at the
- * start, on a connection without time limits. An advisory lock lets one process at a time do it,
+ * start, on a connection without time limits, but which heeds signals. An advisory lock lets one process at a time do it,
  * however many start together; what it finds done, it leaves. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "../../server/clock.h"
 #include "../../server/log.h"
 #include "indexes.h"
 #include "postgresql.h"
@@ -14,6 +15,8 @@
 /* Of the advisory lock: "slate" in ASCII. Every slate of a database takes the same one. */
 #define LOCK "495857235045"
 #define LOCK_POLL_MS 100
+/* So many times --db-timeout another process is waited for: by default a minute. */
+#define LOCK_LIMITS 12
 #define NAME_MAX_BYTES 40
 
 /* jsonb takes no U+0000. Of a text that may have one, U+0001 becomes U+0001 U+0002, and U+0000 becomes
@@ -58,9 +61,13 @@ static_assert(STORE_SORT_MAX == 256, "as slate_head says; a change is a step of 
 static const char *const *const steps[] = {first_step};
 #define VERSION ((uint64_t)(sizeof steps / sizeof *steps))
 
+/* The server's sentences have no full stop, ours do. */
 static bool say(const pg_link *link, char error[STORE_ERROR_MAX])
 {
-    (void)snprintf(error, STORE_ERROR_MAX, "PostgreSQL: %.180s.", link->error.text);
+    size_t length = strnlen(link->error.text, 180);
+    bool stopped = length > 0 && link->error.text[length - 1] == '.';
+    (void)snprintf(error, STORE_ERROR_MAX, "PostgreSQL: %.*s%s", (int)length, link->error.text,
+                   stopped ? "" : ".");
     return false;
 }
 
@@ -94,19 +101,26 @@ static bool ask(pg_link *link, const char *sql, const char *name, uint64_t *ret_
 
 /* Asks again and again: one that waited inside a statement would be waited for by the making of an
  * index. */
-static bool lock(pg_link *link)
+static bool lock(pg_link *link, char error[STORE_ERROR_MAX])
 {
     const struct timespec pause = {.tv_nsec = LOCK_POLL_MS * 1000000L};
+    int64_t limit_ms = (int64_t)link->database->timeout_ms * LOCK_LIMITS;
+    int64_t end_ms = clock_ms() + limit_ms;
     uint64_t locked = 0;
-    for (unsigned tries = 0;; tries++) {
+    for (unsigned tries = 0; clock_ms() < end_ms; tries++) {
         if (!ask(link, "SELECT pg_try_advisory_lock(" LOCK ")", NULL, &locked))
-            return false;
+            return say(link, error);
         if (locked)
             return true;
         if (tries == 10)
             log_info("store: waiting for another process, which prepares the database");
         (void)nanosleep(&pause, NULL);
     }
+    (void)snprintf(error, STORE_ERROR_MAX,
+                   "PostgreSQL: another process has been preparing the database for %lld ms, which "
+                   "is %d times --db-timeout; start again once it is done.",
+                   (long long)limit_ms, LOCK_LIMITS);
+    return false;
 }
 
 /* ---- Versions ---------------------------------------------------------------------------------------- */
@@ -243,10 +257,8 @@ static bool make_indexes(pg_link *link, const char *list, char error[STORE_ERROR
 
 bool pg_migrate(pg_link *link, const char *indexes, char error[STORE_ERROR_MAX])
 {
-    if (!check_server(link, error))
+    if (!check_server(link, error) || !lock(link, error))
         return false;
-    if (!lock(link))
-        return say(link, error);
     /* The lock ends with the connection. */
     bool done = migrate(link, error) && make_indexes(link, indexes, error);
     mem_reset(link->memory);

@@ -302,6 +302,92 @@ static void an_index_that_was_broken_off_is_made_again(void **state)
                         "2");
 }
 
+/* Opens the store, which has to fail, with SIGTERM blocked as the program has it. */
+struct start {
+    pthread_t thread;
+    unsigned timeout_ms;
+    const char *indexes;
+    bool opened;
+    char error[STORE_ERROR_MAX];
+};
+
+static void *start_anew(void *arg)
+{
+    struct start *s = arg;
+    store_settings settings = {
+        .uri = uri, .threads = 1, .timeout_ms = s->timeout_ms, .indexes = s->indexes};
+    s->opened = store_postgresql.open(&settings, s->error);
+    return NULL;
+}
+
+static void begin_start(struct start *s, sigset_t *ret_term)
+{
+    sigemptyset(ret_term);
+    sigaddset(ret_term, SIGTERM);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, ret_term, NULL), 0);
+    assert_int_equal(pthread_create(&s->thread, NULL, start_anew, s), 0);
+}
+
+static void end_start_by_signal(struct start *s, const sigset_t *term)
+{
+    int signal;
+    assert_int_equal(kill(getpid(), SIGTERM), 0);
+    pthread_join(s->thread, NULL);
+    assert_int_equal(sigwait(term, &signal), 0);
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, term, NULL), 0);
+    assert_false(s->opened);
+    assert_non_null(strstr(s->error, "signal"));
+}
+
+#define LOCK "495857235045" /* of all that prepare a database */
+
+static void another_process_is_not_waited_for_without_end(void **state)
+{
+    struct start s = {.timeout_ms = SHORT_MS / 4};
+    (void)state;
+    observe("SELECT pg_advisory_lock(" LOCK ")");
+    start_anew(&s);
+    assert_false(s.opened);
+    assert_non_null(strstr(s.error, "another process"));
+    observe("SELECT pg_advisory_unlock(" LOCK ")");
+}
+
+static void a_signal_ends_the_wait_for_another_process(void **state)
+{
+    struct start s = {.timeout_ms = 100 * TIMEOUT_MS};
+    sigset_t term;
+    (void)state;
+    observe("SELECT pg_advisory_lock(" LOCK ")");
+    begin_start(&s, &term);
+    end_start_by_signal(&s, &term);
+    observe("SELECT pg_advisory_unlock(" LOCK ")");
+}
+
+/* Which waits for a transaction of the observer's. */
+static void a_signal_ends_the_making_of_an_index(void **state)
+{
+    static const char waiting[] =
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND NOT granted";
+    struct start s = {.timeout_ms = TIMEOUT_MS, .indexes = "people:/age"};
+    sigset_t term;
+    (void)state;
+    observe("BEGIN");
+    observe("INSERT INTO slate_documents (collection, id, revision, made, modified, body)"
+            " VALUES ('people', 'a', 1, 1, 0, '1')");
+    begin_start(&s, &term);
+    while (strcmp(observe(waiting), "1") != 0)
+        observe("SELECT pg_sleep(0.01)");
+    end_start_by_signal(&s, &term);
+    while (strcmp(observe(waiting), "0") != 0) /* the server gives it up, too */
+        observe("SELECT pg_sleep(0.01)");
+    observe("COMMIT");
+    open_and_close(NULL);
+    assert_string_equal(observe("SELECT count(*) FROM pg_index JOIN pg_class ON indexrelid ="
+                                " pg_class.oid WHERE relname LIKE 'slate_by_%' AND indisvalid"
+                                " AND relnamespace = current_schema::regnamespace"),
+                        "2");
+}
+
 /* ---- Documents ------------------------------------------------------------------------------------------ */
 
 static void documents_come_back_as_they_were_given(void **state)
@@ -944,6 +1030,9 @@ int main(void)
         with_store(processes_that_start_together_make_one_schema),
         with_store(what_cannot_be_opened_is_said_without_the_password),
         with_store(an_index_that_was_broken_off_is_made_again),
+        with_store(another_process_is_not_waited_for_without_end),
+        with_store(a_signal_ends_the_wait_for_another_process),
+        with_store(a_signal_ends_the_making_of_an_index),
         with_store(documents_come_back_as_they_were_given),
         with_store(strings_with_nul_are_compared_and_sorted_exactly),
         with_store(a_declared_index_is_taken),
