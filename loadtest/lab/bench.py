@@ -39,8 +39,8 @@ class Bench:
         self._affinity = cpus
 
     def __enter__(self):
-        for program in ("handlers/slate", "loadtest/plain", "loadtest/malloc_count.so",
-                        "loadtest/litter.so"):
+        for program in ("handlers/slate", *(f"loadtest/{name}" for name in (
+                "plain", "pace", "malloc_count.so", "litter.so"))):
             if not (self.build / program).exists():
                 raise BenchError(f"{self.build / program} is missing: build first "
                                  "(meson setup build && meson compile -C build)")

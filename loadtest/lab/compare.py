@@ -2,7 +2,7 @@
 
 import time
 
-from . import environment, gates, plan, summary
+from . import environment, gates, plan, scenario, stats, summary
 from .arm import ARENA, MALLOC, STATIC, YARDSTICK
 from .bench import Bench
 from .counting import Counting
@@ -11,61 +11,86 @@ from .slot import Slot
 
 COUNTING_SECONDS = 1.5
 START_SECONDS = 1.2  # of a slot, beside its load
+RATES = (0.3, 0.6, 0.8)  # of what the slower arm can do
 
 
-def others(scenario, more=()):
+def others(item, more=()):
     """The arms that join a scenario's pairs: the yardsticks, where they can do it, and `more`."""
-    return [YARDSTICK] * scenario.yardstick + [STATIC] * scenario.baseline + list(more)
+    return [YARDSTICK] * item.yardstick + [STATIC] * item.baseline + list(more)
 
 
 class Run:
-    """Slots in the order of a plan, then the counting. `more(scenario)`: arms beside the pair."""
+    """Slots in the order of a plan, and the counting. With a journal, what is in it is not run again."""
 
-    def __init__(self, bench, scenarios, pairs, seed, more, progress):
-        self.bench, self.scenarios, self.progress = bench, scenarios, progress
-        self.steps = list(plan.blocks(scenarios, pairs, seed, lambda s: others(s, more(s))))
-        self.slots = {scenario.name: [] for scenario in scenarios}  # as in report.json, as they end
-        self.counted = {scenario.name: {} for scenario in scenarios}
-        self.versions = {}  # arm -> what its server said of itself
+    def __init__(self, bench, progress, journal=None):
+        self.bench, self.progress, self.journal = bench, progress, journal
+        self.slots = {}  # scenario -> slots as in report.json
+        self.counted = {}  # scenario -> arm -> as Counting.run() gives it
+        self.versions = dict(journal.versions) if journal else {}  # arm -> what its server said of itself
         self._idling = []  # slots whose servers are still looked at
-        self._number = 0
-        self._counts = [(s, arm) for s in scenarios for arm in (MALLOC, ARENA) + (YARDSTICK,) * s.yardstick]
-        self._to_do = [scenario.name for _, scenario, _, _ in self.steps]  # for the estimate alone
-        self._seconds = {s.name: START_SECONDS + s.load.warm_up + s.load.seconds for s in scenarios}
-        self._last_silence = max(s.idle[-1] for s in scenarios)
+        self._to_do = []  # names of scenarios, a slot each: for the estimate alone
+        self._seconds = {}
+        self._later = 0  # seconds
+        for (name, *_), slot in journal.slots.items() if journal else ():
+            self.slots.setdefault(name, []).append(slot)
+        for (name, arm), counted in journal.counted.items() if journal else ():
+            self.counted.setdefault(name, {})[arm] = counted
 
-    def run(self):
-        for block, scenario, arm, pair in self.steps:
-            self._slot(scenario, arm, {"block": block, "pair": pair, "repeat": False})
+    def measure(self, steps, later=0):
+        """`steps` of a plan; those that stay invalid are run once more. `later`: what comes after,
+        in seconds, as far as it is known."""
+        steps, self._later = list(steps), later
+        items = {item.name: item for _, item, _, _ in steps}
+        for item in items.values():
+            self._seconds[item.name] = START_SECONDS + item.load.warm_up + item.load.seconds
+            self._later = max(self._later, later + item.idle[-1])
+        left = self._not_done(steps)
+        self._to_do = [item.name for _, item, _, _ in left]
+        for block, item, arm, pair in left:
+            self._slot(item, arm, {"block": block, "pair": pair, "repeat": False})
         self._finish(all_of_them=True)
-        self._repeat_invalid()
-        while self._counts:
-            self._count(*self._counts[0])
-            self._counts.pop(0)
-        for slots in self.slots.values():
-            slots.sort(key=lambda slot: slot["number"])
+        self._repeat_invalid(items, {arm.name: arm for _, _, arm, _ in steps})
+        for name in items:
+            self.slots[name].sort(key=lambda slot: slot["number"])
+
+    def _not_done(self, steps):
+        """A scenario's block counts as done when all of it is: only neighbours can be compared."""
+        due = {}
+        for block, item, arm, pair in steps:
+            due.setdefault((item.name, block), set()).add((arm.name, pair))
+        left = set()
+        for (name, block), arms in due.items():
+            slots = self.slots.setdefault(name, [])
+            if arms - {(slot["arm"], slot["pair"]) for slot in slots if slot["block"] == block}:
+                self.slots[name] = [slot for slot in slots if slot["block"] != block]
+                left.add((name, block))
+        return [step for step in steps if (step[1].name, step[0]) in left]
+
+    def count(self, items):
+        left = [(item, arm) for item in items for arm in (MALLOC, ARENA) + (YARDSTICK,) * item.yardstick
+                if arm.name not in self.counted.setdefault(item.name, {})]
+        for i, (item, arm) in enumerate(left):
+            self.progress.step(f"{item.name}: counting, {arm.name}", (len(left) - i) * COUNTING_SECONDS)
+            counted = Counting(self.bench, item, arm).run()
+            self.counted[item.name][arm.name] = counted
+            if self.journal:
+                self.journal.count(item.name, arm.name, counted)
 
     def _left(self):
         """Seconds to the end, by what a slot of each scenario took so far."""
-        return (sum(self._seconds[name] for name in self._to_do) + self._last_silence +
-                len(self._counts) * COUNTING_SECONDS)
+        return sum(self._seconds[name] for name in self._to_do) + self._later
 
-    def _slot(self, scenario, arm, place):
+    def _slot(self, item, arm, place):
         again = " again" if place["repeat"] else ""
-        self.progress.step(f"block {place['block'] + 1}, {scenario.name}: {arm.name}{again}",
-                           self._left())
+        self.progress.step(f"block {place['block'] + 1}, {item.name}: {arm.name}{again}", self._left())
         start = time.monotonic()
         self._finish()
-        slot = Slot(self.bench, scenario, arm, place | {"number": self._number})
-        self._number += 1
+        number = 1 + max((slot["number"] for slots in self.slots.values() for slot in slots), default=-1)
+        slot = Slot(self.bench, item, arm, place | {"number": number + len(self._idling)})
         slot.run()
         self._idling.append(slot)
-        self._seconds[scenario.name] = (self._seconds[scenario.name] + time.monotonic() - start) / 2
-        self._to_do.remove(scenario.name)
-
-    def _count(self, scenario, arm):
-        self.progress.step(f"{scenario.name}: counting, {arm.name}", self._left())
-        self.counted[scenario.name][arm.name] = Counting(self.bench, scenario, arm).run()
+        self._seconds[item.name] = (self._seconds[item.name] + time.monotonic() - start) / 2
+        self._to_do.remove(item.name)
 
     def _finish(self, all_of_them=False):
         """Nothing is being measured: the time to ask and stop servers that have idled enough."""
@@ -74,20 +99,28 @@ class Run:
                 self.bench.watches.pause(0.05)
             if slot.ready():
                 slot.finish()
-                self.slots[slot.scenario.name].append(slot.report())
-                self.versions.update({slot.arm.name: slot.version} if slot.version else {})
+                self._keep(slot.scenario.name, slot.report())
+                if slot.version and slot.arm.name not in self.versions:
+                    self.versions[slot.arm.name] = slot.version
+                    if self.journal:
+                        self.journal.version(slot.arm.name, slot.version)
         self._idling = [slot for slot in self._idling if slot.server]
 
-    def _repeat_invalid(self):
+    def _keep(self, name, slot):
+        self.slots[name].append(slot)
+        if self.journal:
+            self.journal.slot(name, slot)
+
+    def _repeat_invalid(self, items, arms):
         """Once. Of a pair both are run again: only neighbours make a pair."""
-        arms = {arm.name: arm for _, _, arm, _ in self.steps}
-        for scenario in self.scenarios:
-            done = sorted(self.slots[scenario.name], key=lambda slot: slot["number"])
-            bad = {_unit(slot) for slot in done if not slot["valid"]}
+        for name, item in items.items():
+            done = sorted(self.slots[name], key=lambda slot: slot["number"])
+            repeated = {_unit(slot) for slot in done if slot["repeat"]}
+            bad = {_unit(slot) for slot in done if not slot["valid"]} - repeated
             again = [slot for slot in done if _unit(slot) in bad]
-            self._to_do += [scenario.name] * len(again)
+            self._to_do += [name] * len(again)
             for slot in again:
-                self._slot(scenario, arms[slot["arm"]],
+                self._slot(item, arms[slot["arm"]],
                            {"block": slot["block"], "pair": slot["pair"], "repeat": True})
         self._finish(all_of_them=True)
 
@@ -111,19 +144,51 @@ def mark_noisy(slots):
     return []
 
 
-def compare(build, scenarios, pairs, seed, argv, arms=()):
+def capacity(slots):
+    """Requests per second of the slower arm, or None."""
+    found = [[slot["metrics"]["requests_per_second"] for slot in slots if slot["valid"] and
+              slot["arm"] == arm.name] for arm in (MALLOC, ARENA)]
+    return min(map(stats.median, found)) if all(found) else None
+
+
+def at_rates(items, slots):
+    """The scenarios that are worth it, at shares of what the slower arm did in a closed loop."""
+    able = {item.name: capacity(slots[item.name]) for item in items if item.rates}
+    return [scenario.at_rate(item, share, round(share * able[item.name])) for item in items
+            if able.get(item.name) for share in RATES]
+
+
+def compare(build, items, pairs, seed, argv, arms=(), rates=False):
     """Runs it all; the report as a dict (report.json). `arms`: beside malloc, arena, plain."""
     started = time.time()
     progress = Progress()
     with Bench(build) as bench:
         about = environment.describe(bench)
-        run = Run(bench, scenarios, pairs, seed, lambda _: arms, progress)
-        run.run()
+        run = Run(bench, progress)
+        later = sum(COUNTING_SECONDS * (2 + item.yardstick) + (rates and item.rates) * rate_seconds(pairs)
+                    for item in items)
+        run.measure(plan.blocks(items, pairs, seed, lambda item: others(item, arms)), later)
+        run.count(items)
+        if rates:
+            paced = at_rates(items, run.slots)
+            run.measure(plan.blocks(paced, pairs, seed, others))
+            items = items + paced
     progress.end()
-    warnings = environment.warnings(about) + mark_noisy([s for of in run.slots.values() for s in of])
+    return report(run, items, argv, about, started, time.time() - started, seed, pairs)
+
+
+def rate_seconds(pairs):
+    """About how long a scenario takes at all rates."""
+    return len(RATES) * 2 * pairs * (START_SECONDS + scenario.PACED_SECONDS)
+
+
+def report(run, items, argv, about, started, seconds, seed, pairs):
+    noisy = mark_noisy([slot for slots in run.slots.values() for slot in slots])
     return {
         "schema": 1, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "seconds": round(time.time() - started, 1), "command": argv, "seed": seed, "pairs": pairs,
-        "environment": about | {"versions": run.versions, "warnings": warnings},
-        "scenarios": [summary.scenario(s, run.slots[s.name], run.counted[s.name]) for s in scenarios],
+        "seconds": round(seconds, 1), "command": argv, "seed": seed, "pairs": pairs,
+        "environment": about | {"versions": run.versions,
+                                "warnings": environment.warnings(about) + noisy},
+        "scenarios": [summary.scenario(item, run.slots[item.name], run.counted.get(item.name, {}))
+                      for item in items],
     }

@@ -9,6 +9,8 @@ from .arm import OTHER_MALLOCS
 LITTLE_TOLERANCE = 0.10
 DURATION_TOLERANCE = 0.02
 LATE_SECONDS, LATE_SHARE = 0.5, 0.1  # of the time since the load
+PLANNED_SHARE = 0.99  # of the rate
+LATE_CLIENT_US = 1000
 CLIENT_BUSY = 0.90  # of its processor
 SERVER_BUSY = 0.90
 NOISY_HANDOVER = 2.5  # times the fastest of the run
@@ -59,6 +61,17 @@ def duration(client, own_seconds, start_up):
     slack = DURATION_TOLERANCE * own_seconds
     return Gate("duration", -slack <= excess <= slack + start_up,
                 f"the client says {client['seconds']:.2f} s, the lab {own_seconds:.2f} s")
+
+
+def plan(client, load):
+    """At a constant rate: what was planned has come, and in time, so that the latencies are those of
+    that rate and not of a full server or of a busy client."""
+    share = client["requests"] / client["seconds"] / load.rate
+    planned = client["planned"] / load.rate / load.seconds  # chance has it that it is not just 1
+    late = client["late_us"]
+    return Gate("plan", share >= PLANNED_SHARE * min(1, planned) and late <= LATE_CLIENT_US,
+                f"{100 * share:.1f} % of {load.rate:,.0f} requests a second came, the client sent "
+                f"99 % of them at most {late} us late")
 
 
 def littles_law(client, mean_us, max_us, client_occupied):

@@ -22,13 +22,20 @@ def block(rng, first_pair, pairs, number, others, arms=(MALLOC, ARENA)):
     return steps
 
 
-def blocks(scenarios, pairs, seed, others):
+def blocks(scenarios, pairs, seed, others, at_once=2):
     """Yields (block, scenario, arm, pair), scenario after scenario within each block: the pairs of
     a scenario are spread over the whole run, so a bad minute spoils some of each and all of none.
-    `others(scenario)`: the arms that join each block."""
+    `others(scenario)`: the arms that join each block. `at_once`: pairs in a block; with one, every
+    second block is the mirror of the one before."""
     rng = random.Random(seed)
-    for number in range((pairs + 1) // 2):
-        first = 2 * number
+    before = {}
+    for number in range((pairs + at_once - 1) // at_once):
+        first = at_once * number
         for scenario in scenarios:
-            for arm, pair in block(rng, first, min(2, pairs - first), number, others(scenario)):
+            if at_once == 1 and number % 2:
+                steps = [(arm, pair if pair is None else first) for arm, pair in reversed(before[scenario.name])]
+            else:
+                steps = block(rng, first, min(at_once, pairs - first), number, others(scenario))
+                before[scenario.name] = steps
+            for arm, pair in steps:
                 yield number, scenario, arm, pair

@@ -48,7 +48,7 @@ def incomplete(item):
     return f"pairs with samples enough: {'; '.join(few)}" if few else ""
 
 
-def scenario(item, colour):
+def scenario(item, colour, paced=()):
     lines = [f"{item['name']}: {item['about']}",
              f"  expected: {item['expected']}; found: {item['outcome']}. {item['why']}"]
     of_plain = item["others"].get("plain", {}).get("ratio")
@@ -82,12 +82,36 @@ def scenario(item, colour):
     lines.append(f"  {note}")
     lines += ["    " + line for line in others(item)]
     lines += ["    " + line for line in open_connections(item)]
+    lines += ["  " + line for line in at_rates(paced)]
     if incomplete(item):
         lines.append(f"  {incomplete(item)}")
-    lines += [f"  INVALID {said}" for said in invalid(item)]
+    lines += [f"  INVALID {said}" for of in (item, *paced) for said in invalid(of)]
     if item["noisy"]:
         lines.append(f"  {item['noisy']} of {len(item['slots'])} slots ran while the machine was noisy")
     return lines
+
+
+OF_RATES = ("cpu_us_per_request", "p50_us", "p99_us", "p999_us")
+RATES_SAY = "at constant rates, latency counted from when a request was due:"
+
+
+def at_rates(paced):
+    """`paced`: a scenario at its rates."""
+    if not paced:
+        return []
+    rows = [("requests a second", *(metrics.BY_NAME[name].label for name in OF_RATES))]
+    for item in paced:
+        cells = []
+        for name in OF_RATES:
+            ratio = item["ratio"].get(name)
+            values = [metrics.number(item["arms"].get(arm, {}).get(name), metrics.BY_NAME[name].unit)
+                      for arm in ("malloc", "arena")]
+            cells.append(f"{' → '.join(values)}  {ratio_text(ratio)} {SIGNS[ratio['verdict']]}" if ratio
+                         else "–")
+        rows.append((f"{item['rate']:,.0f}", *cells))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [RATES_SAY] + ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths)).rstrip()
+                          for row in rows]
 
 
 def open_connections(item):
@@ -148,11 +172,17 @@ def render(report, colour=False):
              f"seed {report['seed']}, {report['pairs']} pair{'s' if report['pairs'] > 1 else ''}, {report['seconds']:.0f} s", ""]
     lines += [f"WARNING: {said}" for said in env["warnings"]]
     for item in report["scenarios"]:
-        lines += scenario(item, colour) + [""]
+        if not item.get("of"):
+            paced = [other for other in report["scenarios"] if other.get("of") == item["name"]]
+            lines += scenario(item, colour, paced) + [""]
     lines.append(headline(report))
     lines += [f"  worse: {said}" for said in losses(report)]
     lines.append("~ within 2 % (times) or 5 % and 256 KiB (memory); ? the interval allows both; "
                  "* decided on before the run")
+    if any(item.get("of") for item in report["scenarios"]):
+        lines.append("Elsewhere connections never pause: each sends its next request when the answer is here. "
+                     "A slow server is then asked less, and its latency is mostly the line before it. At a "
+                     "constant rate requests come as users do, whether or not the last has been answered.")
     lines.append(f"A ratio counts what is below {metrics.resolved()} as that.")
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,7 @@
 """Scenarios: one TOML file each, with the winner that was expected before anything was run."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import payload
@@ -11,6 +11,8 @@ COMPARED = ["json", "echo", "transform", "spike", "connections"]  # unless other
 ORDER = [*COMPARED, "transfer", "small", "sizes", "deep", "tiny", "growth", "littered", "threads-2", "threads-4",
          "churn", "interleaved", "huge", "trickle", "open", "slow-uploads", "slow-reads", "errors",
          "get", "list", "write", "mixed", "stream", "slow-stream"]  # of the report; others follow
+PACED_CONNECTIONS = 64
+PACED_SECONDS = 3
 WINNERS = ("arena", "malloc", "equivalent")
 
 
@@ -20,11 +22,13 @@ class ScenarioError(Exception):
 
 @dataclass
 class Load:
-    client: str  # "wrk": as much as it can for some seconds; "swarm": so many requests, then done
+    client: str  # "wrk": as much as it can for some seconds; "swarm": so many requests, then done;
+    # "pace": so many a second, as at_rate() makes of the first
     connections: int
     seconds: int = 0
     requests: int = 0  # per connection
     warm_up: float = 0
+    rate: float = 0  # requests per second
     upload: int = 0  # bytes per second and connection; 0: as fast as it goes
     download: int = 0
     hold: float = 0  # seconds for which connections stay open after their last answer
@@ -42,6 +46,9 @@ class Scenario:
     requests: list  # of payload.Request
     load: Load
     baseline: bool = False
+    rates: bool = False  # worth running at constant rates too
+    factors: bool = False  # worth running without pools, and with jansson's parser
+    of: str | None = None  # the scenario that this is at a constant rate
     yardstick: bool = True  # whether plain can do it
     rows: int = 0  # that the server's store holds; 0: no store
     threads: int = 1  # more than one: of both processors, beside the client
@@ -55,6 +62,20 @@ class Scenario:
         """The mean length of a body."""
         shares = sum(request.share for request in self.requests)
         return sum(len(request.body) * request.share for request in self.requests) / shares
+
+
+def at_rate(scenario, share, per_second):
+    """The same requests, but coming on their own: so many a second, a `share` of what the slower arm
+    can do."""
+    return replace(
+        scenario, name=f"{scenario.name}-at-{100 * share:.0f}", of=scenario.name,
+        title=f"{scenario.title}, at {100 * share:.0f} % of capacity",
+        about=f"As {scenario.name}, but {per_second:,.0f} requests a second that come on their own, "
+              f"on {PACED_CONNECTIONS} connections",
+        primary=["cpu_us_per_request", "p99_us"], baseline=False, yardstick=False,
+        idle=scenario.idle[:1],
+        load=replace(scenario.load, client="pace", connections=PACED_CONNECTIONS, rate=per_second,
+                     seconds=PACED_SECONDS))
 
 
 def names():

@@ -10,7 +10,7 @@ import resource
 import subprocess
 import time
 
-from . import gates, histogram, holders, proc, swarm, wrk
+from . import gates, histogram, holders, pace, proc, swarm, wrk
 from .idle import Trickle, Watch
 from .server import Server, ServerError
 
@@ -20,7 +20,7 @@ AT_REST_SECONDS = 5  # after the load; looks that come later are for the curve
 AFTER_LOAD_SECONDS = 0.1  # the server ends what the client no longer waits for,
 OPEN_LOOK_SECONDS = 0.5  # before connections that are held are closed
 AT_MOST_SECONDS = 10  # or longer, where it gets little of its processor
-CLIENT_START_UP = {"wrk": 0.25, "swarm": 0.6}  # seconds that are not load
+CLIENTS = {"wrk": wrk, "swarm": swarm, "pace": pace}
 
 
 class Slot:
@@ -61,9 +61,10 @@ class Slot:
         self.bench.check_answer(self.server, self.arm, self.scenario)
         self.requests = self.bench.request_file(self.server, self.scenario)
         if self.scenario.load.warm_up:
-            client = self._start_client(self.bench.scratch("warm-up"))
+            client = self._start_client(self.bench.scratch("warm-up"), self.scenario.load.warm_up)
             self.bench.watches.pause(self.scenario.load.warm_up)
-            wrk.end_early(client)
+            if self._by("wrk"):
+                wrk.end_early(client)
             client.communicate()
         self._settle(SETTLE_SECONDS)
 
@@ -74,14 +75,16 @@ class Slot:
         while time.monotonic() < end and not proc.sleeps(self.server.pid):
             self.bench.watches.pause(SAMPLE_SECONDS)
 
-    def _by_wrk(self):
-        return self.scenario.load.client == "wrk"
+    def _by(self, client):
+        return self.scenario.load.client == client
 
-    def _start_client(self, out):
-        load = self.scenario.load
-        if self._by_wrk():
-            return wrk.start(self.server.address, load, load.seconds, out, self.requests)
-        return swarm.start(self.server.address, load, out, self.requests)
+    def _start_client(self, out, seconds):
+        load, address = self.scenario.load, self.server.address
+        if self._by("wrk"):
+            return wrk.start(address, load, seconds, out, self.requests)
+        if self._by("pace"):
+            return pace.start(self.bench.build / "loadtest/pace", address, load, seconds, out, self.requests)
+        return swarm.start(address, load, out, self.requests)
 
     def _measure(self):
         pid, out = self.server.pid, self.bench.scratch("client")
@@ -90,7 +93,7 @@ class Slot:
         self.facts["requests_before"] = self.server.requests()
         before, faults, elsewhere = proc.cpu(pid), proc.minor_faults(pid), self._cpu_elsewhere()
         start = time.monotonic()
-        client = self._start_client(out)
+        client = self._start_client(out, self.scenario.load.seconds)
         client_ns = occupied_ns = stop = None
         while client.poll() is None:
             now = time.monotonic()
@@ -119,7 +122,7 @@ class Slot:
         if self.arm.trims:
             self.server.trim()
         seconds = (stop or end) - start
-        self.client = (wrk if self._by_wrk() else swarm).read(out, self.scenario.load.connections)
+        self.client = CLIENTS[self.scenario.load.client].read(out, self.scenario.load.connections)
         self.facts |= {
             "cpu": used, "faults": proc.minor_faults(pid) - faults, "own_seconds": seconds,
             "peak": proc.peak(pid),
@@ -199,14 +202,15 @@ class Slot:
 
     def _judge(self):
         client, facts = self.client, self.facts
-        cut_off = client["connections"] if self._by_wrk() else 0
         self.gates += [gates.served(client), gates.errors(client), gates.status(client),
                        gates.content(client), gates.counts(client, facts["requests"],
-                                    client["connections"] if self._by_wrk() else 0),
+                                    client["connections"] if self._by("wrk") else 0),
                        gates.silence(self.watch.marks, self.scenario.idle),
                        gates.duration(client, facts["own_seconds"],
-                                      CLIENT_START_UP[self.scenario.load.client])]
-        if client["raw"] and self._by_wrk() and not self._reconnects():
+                                      CLIENTS[self.scenario.load.client].START_UP)]
+        if self._by("pace"):
+            self.gates.append(gates.plan(client, self.scenario.load))
+        if client["raw"] and self._by("wrk") and not self._reconnects():
             self.gates.append(gates.littles_law(client, histogram.mean(client["raw"]),
                                                 client["raw"][-1][0], facts["client_occupied"]))
 
@@ -226,10 +230,13 @@ class Slot:
             "user_us_per_request": user_ns / 1e3 / requests if user_ns is not None else None,
             "requests_per_second": client["requests"] / client["seconds"],
             "peak_rss_bytes": facts["peak"],
-            "retained_bytes": at_rest["anonymous"] - facts["baseline"] - (live - facts["live_before"]),
             "minor_faults_per_request": facts["faults"] / requests,
-            "idle_cpu_us": (at_rest["cpu_ns"] - self.watch.marks[0]["cpu_ns"]) / 1e3,
         }
+        if len(self.watch.marks) > 1:  # it was left alone for a while
+            self.metrics |= {
+                "retained_bytes": at_rest["anonymous"] - facts["baseline"] - (live - facts["live_before"]),
+                "idle_cpu_us": (at_rest["cpu_ns"] - self.watch.marks[0]["cpu_ns"]) / 1e3,
+            }
         if "open" in facts:
             self.metrics["held_bytes_per_connection"] = (
                 (facts["open"]["anonymous"] - facts["baseline"]) / self.scenario.load.connections)
@@ -257,8 +264,8 @@ class Slot:
                       [[round(facts["stop"] + t, 3), b] for t, b in self._tail()],
             "idle": self.watch.marks, "holders": facts.get("holders"), "reclaimable_bytes": facts.get("reclaimable"),
             "open": facts.get("open"),
-            "latency": {k: histogram.ladder(client[k]) if client[k] else None
-                        for k in ("raw", "corrected")},
+            "latency": {k: histogram.ladder(client[k]) if client.get(k) else None
+                        for k in ("raw", "corrected", "sent")},
         }
         return result
 

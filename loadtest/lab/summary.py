@@ -21,6 +21,7 @@ def scenario(definition, slots, counted):
         "name": definition.name, "title": definition.title, "about": definition.about,
         "expected": definition.expected, "why": definition.why, "primary": definition.primary,
         "connections": definition.load.connections, "client": definition.load.client,
+        "of": definition.of, "rate": definition.load.rate,
         "request_bytes": definition.body_bytes(),
         "arms": {arm: medians(of_arm) for arm, of_arm in arms.items()},
         "ratio": ratios(_pairs(used)),

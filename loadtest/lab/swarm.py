@@ -17,6 +17,7 @@ from pathlib import Path
 from . import histogram
 from .answer import Answer
 
+START_UP = 0.6  # seconds that are not load
 CONNECTS_AT_ONCE = 256  # well below the backlog of a listening socket
 PATIENCE = 30  # seconds without any event: the rest is lost
 PIECE = 1 << 18  # bytes that are read at once

@@ -10,6 +10,7 @@ from pathlib import Path
 from . import histogram
 
 SCRIPT = Path(__file__).resolve().parent.parent / "wrk" / "steady.lua"
+START_UP = 0.25  # seconds that are not load
 TIMEOUT = 4  # seconds; wrk holds 8 bytes for each of its microseconds
 
 

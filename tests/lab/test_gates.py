@@ -1,7 +1,7 @@
 """Every gate lets a sound slot pass and stops the fault it is for."""
 import pytest
 
-from lab import gates
+from lab import gates, scenario
 from lab.arm import ARENA, MALLOC, MORE, YARDSTICK
 
 SOUND = {"requests": 10_000, "seconds": 2.0, "connections": 32, "errors": 0, "unrecorded": 0,
@@ -59,6 +59,18 @@ def client(**changes):
 def test_gate(gate, passes):
     assert gate.passed is passes
     assert any(letter.isdigit() for letter in gate.said) or "/version" in gate.said
+
+
+@pytest.mark.parametrize("changes, passes", [
+    ({}, True),
+    ({"requests": 9_700}, False),  # of 10,000 that were planned: the server was full
+    ({"requests": 9_700, "planned": 9_700}, True),  # chance planned fewer
+    ({"late_us": 5_000}, False),
+    ({"seconds": 2.2}, False),
+])
+def test_a_plan_has_to_be_kept(changes, passes):
+    load = scenario.Load("pace", 64, rate=5_000, seconds=2)
+    assert gates.plan(client(planned=10_000, late_us=20) | changes, load).passed is passes
 
 
 def little(mean_us, client_occupied=0.1, max_us=20_000):

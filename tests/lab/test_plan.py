@@ -51,6 +51,15 @@ def test_scenarios_take_turns_block_by_block():
     assert names.index("b") < len(names) // 2 < len(names) - names[::-1].index("a")
 
 
+def test_blocks_of_one_pair_mirror_each_other():
+    order = [(block, arm.name, pair) for block, scenario, arm, pair in
+             plan.blocks(SCENARIOS, 6, 1, compare.others, at_once=1) if scenario.name == "a"]
+    blocks = [[arm for b, arm, _ in order if b == block] for block in range(6)]
+    assert all(sorted(block) == ["arena", "malloc", "plain", "static"] for block in blocks)
+    assert all(blocks[i] == blocks[i + 1][::-1] for i in (0, 2, 4))
+    assert [pair for _, arm, pair in order if arm == "arena"] == list(range(6))
+
+
 def test_any_two_arms_can_be_compared():
     arms = (SimpleNamespace(name="x"), SimpleNamespace(name="y"))
     order = plan.block(random.Random(1), 0, 2, 0, [], arms)

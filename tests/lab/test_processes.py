@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lab import payload, proc, scenario, swarm
+from lab import pace, payload, proc, scenario, swarm
 from lab.answer import Answer
 from lab.idle import Trickle, Watch, Watches
 
@@ -111,6 +111,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
     """Says "hello" and echoes; /fails: 500; /differs: a count; /closes: nothing."""
     protocol_version = "HTTP/1.1"
     count = 0
+    pause = 0
     peers = set()
 
     def do_POST(self):
@@ -123,6 +124,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         Answers.count += 1
+        time.sleep(Answers.pause)
         answer = str(Answers.count).encode() if self.path == "/differs" else b"hello " + body
         self.send_response(500 if self.path == "/fails" else 200)
         self.send_header("Content-Length", str(len(answer)))
@@ -201,7 +203,46 @@ def test_slow_clients_take_their_time(answers, tmp_path, way):
 def test_connections_can_be_held_after_the_last_answer(answers, tmp_path):
     start = time.monotonic()
     found = load(answers, "/", tmp_path, connections=5, requests=1, hold=1)
-    assert time.monotonic() - start >= 1 > 0 and found["requests"] == 5
+    assert time.monotonic() - start >= 1 and found["requests"] == 5
+
+
+@pytest.fixture
+def deck(answers, tmp_path):
+    def make(path="/"):
+        text = payload.Request("POST", path, b"x" * 5000).text(answers)
+        (tmp_path / "deck").write_bytes(b"%d %d 200 0\n%b" % (len(text), len(text), text))
+        return str(tmp_path / "deck")
+    return make
+
+
+def pace_at(build, address, deck, tmp_path, rate, seconds=1, connections=8):
+    load, out = scenario.Load("pace", connections, rate=rate), str(tmp_path / "out")
+    client = pace.start(build / "loadtest/pace", address, load, seconds, out, deck)
+    _, said = client.communicate(timeout=60)
+    assert client.returncode == 0, said
+    return pace.read(out, connections)
+
+
+def test_requests_come_at_the_rate_that_is_asked_for(build, answers, deck, tmp_path):
+    found = pace_at(build, answers, deck(), tmp_path, 200)
+    assert 130 < found["planned"] < 270 and found["requests"] == found["planned"]
+    assert (found["errors"], found["wrong_status"], found["unrecorded"]) == (0, 0, 0)
+    assert pace_at(build, answers, deck(), tmp_path, 200)["planned"] == found["planned"]  # chance is the same
+
+
+def test_latency_counts_from_when_a_request_was_due(build, answers, deck, tmp_path):
+    Answers.pause = 0.1  # 8 connections can do 80 a second
+    found = pace_at(build, answers, deck(), tmp_path, 200)
+    Answers.pause = 0
+    assert found["requests"] == found["planned"]
+    due, sent = (found[k][-1][0] for k in ("raw", "sent"))
+    assert due > 500_000 and sent < due - 200_000
+
+
+def test_a_constant_rate_notices_errors(build, answers, deck, tmp_path):
+    assert pace_at(build, answers, deck("/fails"), tmp_path, 100)["wrong_status"] > 0
+    closed = pace_at(build, answers, deck("/closes"), tmp_path, 100)
+    assert closed["errors"] == 8 and closed["requests"] == 0
 
 
 def test_a_trickle_comes_as_often_as_it_should(answers):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from lab import metrics, payload, scenario
+from lab import compare, metrics, payload, scenario
 from lab.store import Rows
 
 
@@ -100,6 +100,23 @@ def test_the_deck_is_the_same_in_every_run(rows):
 def test_a_stream_is_one_request(rows):
     deck = payload.deck(scenario.load("stream").requests, rows)
     assert len(deck.order) == 1 and len(deck.samples[0].answer) == 200
+
+
+def test_a_scenario_at_a_constant_rate():
+    item = scenario.at_rate(scenario.load("echo"), 0.6, 2500)
+    assert (item.name, item.of, item.load.client, item.load.rate) == ("echo-at-60", "echo", "pace", 2500)
+    assert "2,500 requests a second" in item.about and item.requests == scenario.load("echo").requests
+
+
+def test_rates_are_shares_of_what_the_slower_arm_can_do():
+    slots = [{"arm": arm, "valid": valid, "metrics": {"requests_per_second": rate}} for arm, valid, rate in
+             (("malloc", True, 1000), ("malloc", True, 1100), ("malloc", False, 9), ("arena", True, 2000),
+              ("plain", True, 10))]
+    items = [scenario.load("echo"), scenario.load("spike")]
+    paced = compare.at_rates(items, {"echo": slots, "spike": slots})
+    assert [(item.name, item.load.rate) for item in paced] == [
+        ("echo-at-30", 315), ("echo-at-60", 630), ("echo-at-80", 840)]
+    assert compare.at_rates(items, {"echo": slots[:2], "spike": []}) == []
 
 
 def test_an_unknown_scenario_is_named_with_those_there_are():
