@@ -31,6 +31,7 @@
 #define WAL_PAGES_MANY 16000
 #define KEY_SECONDS (24 * 60 * 60) /* an idempotency key is remembered for so long */
 #define EXPIRE_EVERY_MS 60000
+#define EXPIRE_MAX 1000 /* keys at once: writing waits for it */
 
 static const char *const statements[SQL_STATEMENTS] = {
     [SQL_BEGIN] = "BEGIN",
@@ -59,7 +60,8 @@ static const char *const statements[SQL_STATEMENTS] = {
     [SQL_FIND_KEY] = "SELECT fingerprint, remembered, revision FROM idempotency"
                      " WHERE key = ? AND expires > ?",
     [SQL_KEEP_KEY] = "INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?)",
-    [SQL_EXPIRE_KEYS] = "DELETE FROM idempotency WHERE expires <= ?",
+    [SQL_EXPIRE_KEYS] = "DELETE FROM idempotency WHERE key IN (SELECT key FROM idempotency"
+                        " WHERE expires <= ? ORDER BY expires LIMIT ?)",
 };
 
 /* ---- Statements ---------------------------------------------------------------------------------- */
@@ -652,6 +654,18 @@ static void write_batch(void *arg, store_op *const ops[], size_t count)
     end_turn(session);
 }
 
+/* Forgets keys that are over. If there are more of them than go in a turn, or it fails, it is done
+ * again after the next batch. */
+static void expire_keys(sqlite_session *session, int64_t now_ms)
+{
+    sqlite3_stmt *statement = sqlite_prepared(session, SQL_EXPIRE_KEYS);
+    if (!statement || !bind_integer(statement, 1, time(NULL)) ||
+        !bind_integer(statement, 2, EXPIRE_MAX))
+        return;
+    if (finish(statement) == SQLITE_OK && sqlite3_changes64(session->db) < EXPIRE_MAX)
+        session->expired_ms = now_ms;
+}
+
 /* Keys that are over, and the log into the file; if either fails now it is tried again. */
 static void tidy(void *arg)
 {
@@ -659,12 +673,8 @@ static void tidy(void *arg)
     take_turn(session);
     int64_t now_ms = clock_ms();
     session->deadline_ms = now_ms + TIDY_WAIT_MS;
-    if (now_ms - session->expired_ms >= EXPIRE_EVERY_MS) {
-        sqlite3_stmt *statement = sqlite_prepared(session, SQL_EXPIRE_KEYS);
-        if (statement && bind_integer(statement, 1, time(NULL)))
-            (void)finish(statement);
-        session->expired_ms = now_ms;
-    }
+    if (now_ms - session->expired_ms >= EXPIRE_EVERY_MS)
+        expire_keys(session, now_ms);
     if (session->wal_pages >= session->checkpoint_at) {
         session->checkpoint_at = session->wal_pages + WAL_PAGES;
         int mode = session->wal_pages >= WAL_PAGES_MANY ? SQLITE_CHECKPOINT_RESTART

@@ -588,6 +588,24 @@ static void keys_are_forgotten_after_a_day(void **state)
     assert_int_equal(ask_int("SELECT count(*) FROM idempotency"), 0);
 }
 
+static void few_keys_are_forgotten_at_once(void **state)
+{
+    (void)state;
+    open_database(NULL);
+    run_sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)"
+            " INSERT INTO idempotency SELECT i, '', '', 1, unixepoch() FROM n");
+    writer->expired_ms = clock_ms() - 24 * 60 * 60 * 1000;
+    for (int left = 1500; left > 0; left -= 1000) { /* after each batch */
+        store_sqlite.tidy(writer);
+        assert_int_equal(ask_int("SELECT count(*) FROM idempotency"), left);
+    }
+    store_sqlite.tidy(writer);
+    assert_int_equal(ask_int("SELECT count(*) FROM idempotency"), 0);
+    run_sql("INSERT INTO idempotency VALUES ('late', '', '', 1, unixepoch())");
+    store_sqlite.tidy(writer); /* all were forgotten just now: it does not look */
+    assert_int_equal(ask_int("SELECT count(*) FROM idempotency"), 1);
+}
+
 static off_t log_size(void)
 {
     struct stat file;
@@ -687,6 +705,7 @@ int main(void)
         TEST(indexes_are_made_of_what_is_there_and_dropped),
         TEST(the_same_kind_of_list_is_prepared_once),
         TEST(keys_are_forgotten_after_a_day),
+        TEST(few_keys_are_forgotten_at_once),
         TEST(the_log_begins_anew),
         TEST(readers_cannot_keep_the_log_growing),
         TEST(memory_of_sqlite_is_bounded),
