@@ -33,16 +33,21 @@ db_settings db;
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
+/* A page ends with a whole row, its buffer is up to twice as large as what is in it, and the answer is
+ * a copy. */
+static size_t fit_page(size_t page_bytes, size_t limit)
+{
+    return limit > 0 && limit / 8 < page_bytes ? limit / 8 : page_bytes;
+}
+
 static bool start(const options *opts)
 {
     db = (db_settings){
         .require_precondition = opts->require_precondition,
         .json_depth = opts->json_depth,
         .document_limit = opts->body_limit,
-        .page_bytes = PAGE_BYTES,
+        .page_bytes = fit_page(fit_page(PAGE_BYTES, opts->request_memory), opts->memory_limit),
     };
-    if (opts->request_memory > 0 && opts->request_memory / 4 < db.page_bytes)
-        db.page_bytes = opts->request_memory / 4;
     if (!opts->db)
         return true;
     const store_settings settings = {
@@ -99,7 +104,7 @@ static bool take_name(slate_request *req, store_op *op, const char *param, store
     }
     *ret_name = store_op_copy(op, name, length);
     if (!ret_name->at)
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
     return ret_name->at != NULL;
 }
 
@@ -115,6 +120,7 @@ store_op *db_new_op(slate_request *req, store_kind kind)
         slate_answer_no_memory(req);
         return NULL;
     }
+    slate_budget_init(req, &op->budget);
     if (take_name(req, op, "collection", &op->collection) && take_name(req, op, "id", &op->id))
         return op;
     store_op_release(op);
@@ -154,7 +160,7 @@ bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const c
                              "The document would be nested deeper than %u levels, the limit.",
                              db.json_depth);
     } else if (w.failed != JSON_WRITE_OK) {
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
     } else if (w.length > db.document_limit) {
         where.limit = db.document_limit;
         slate_answer_problem(req, 422, "document-too-large", &where,
@@ -185,6 +191,8 @@ slate_result db_answer_status(slate_request *req, const store_op *op)
         return db_answer_precondition(req, op->revision);
     case STORE_BUSY:
         return answer_later(req, "store-busy", "%s", op->detail);
+    case STORE_NO_MEMORY:
+        return slate_answer_refused(req, &op->budget);
     case STORE_UNKNOWN:
         return answer_later(req, "store-unknown",
                             "%s Read before you try again, or make the retry safe: If-Match or "

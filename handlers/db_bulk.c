@@ -23,7 +23,7 @@ static store_document *make_room(slate_request *req, store_op *op, size_t count)
 {
     store_document *documents = mem_alloc_array(op->memory, count, sizeof *documents);
     if (!documents)
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
     op->documents = documents;
     return documents;
 }

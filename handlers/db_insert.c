@@ -67,7 +67,7 @@ static bool take_key(slate_request *req, store_op *op)
     op->fingerprint = store_op_copy(op, print, sizeof print - 1);
     if (op->key.at && op->fingerprint.at)
         return true;
-    slate_answer_no_memory(req);
+    slate_answer_refused(req, &op->budget);
     return false;
 }
 
@@ -102,8 +102,14 @@ static bool give_ids(slate_request *req, store_op *op, bool many)
     char text[REMEMBERED_MAX];
     db_id first;
     char *ids = mem_alloc_aligned(op->memory, op->count * DB_ID_SIZE, 1);
-    if (!ids || !db_id_make(op->count, &first)) {
-        slate_answer_no_memory(req);
+    if (!ids) {
+        slate_answer_refused(req, &op->budget);
+        return false;
+    }
+    if (!db_id_make(op->count, &first)) {
+        slate_answer_problem(req, 500, "no-randomness", NULL,
+                             "The system gave no random numbers to make ids of; nothing was "
+                             "written.");
         return false;
     }
     for (size_t i = 0; i < op->count; i++, ids += DB_ID_SIZE) {
@@ -114,7 +120,7 @@ static bool give_ids(slate_request *req, store_op *op, bool many)
     int more = many ? snprintf(text + DB_ID_SIZE, sizeof text - DB_ID_SIZE, " %zu", op->count) : 0;
     op->remember = store_op_copy(op, text, DB_ID_SIZE + (size_t)more);
     if (!op->remember.at)
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
     return op->remember.at != NULL;
 }
 
@@ -186,7 +192,7 @@ static bool take_json(slate_request *req, store_op *op, bool *ret_many)
         return tree && db_bulk_array(req, op, tree);
     store_document *document = mem_alloc_array(op->memory, 1, sizeof *document);
     if (!document) {
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
         return false;
     }
     op->documents = document;

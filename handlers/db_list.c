@@ -26,7 +26,7 @@ static db_list_state *begin(slate_request *req)
     mem_on_reset(ctx, &list->end);
     op->user = list;
     if (!db_query_begin(&list->query, op->memory, slate_param(req, "collection"))) {
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
         return NULL;
     }
     op->query = list->query.query;
@@ -45,13 +45,15 @@ static bool take_parameter(void *arg, const char *name, const char *value)
 }
 
 /* false: a problem has been answered. */
-static bool read_parameters(slate_request *req, db_query *query, bool stream)
+static bool read_parameters(slate_request *req, db_list_state *list, bool stream)
 {
     db_fault fault = {.limit = 0};
-    if (slate_each_query(req, take_parameter, &(reading){query, &fault}) &&
-        db_query_end(query, stream, &fault))
+    if (slate_each_query(req, take_parameter, &(reading){&list->query, &fault}) &&
+        db_query_end(&list->query, stream, &fault))
         return true;
-    if (*fault.detail) /* else a ready-made answer is sent */
+    if (fault.memory || !*fault.detail)
+        slate_answer_refused(req, &list->page->budget);
+    else
         db_answer_fault(req, "db-query", &fault);
     return false;
 }
@@ -163,11 +165,11 @@ slate_result db_list(slate_request *req)
                                     accept);
     bool stream = lines > json;
     db_list_state *list = begin(req);
-    if (!list || !read_parameters(req, &list->query, stream))
+    if (!list || !read_parameters(req, list, stream))
         return SLATE_ANSWERED;
     store_query *query = list->page->query;
     query->lines = stream;
-    query->byte_limit = stream ? DB_STREAM_BYTES : db.page_bytes;
+    query->byte_limit = stream && db.page_bytes > DB_STREAM_BYTES ? DB_STREAM_BYTES : db.page_bytes;
     query->count_all = !stream && field_prefers(slate_header(req, "Prefer"), "count", "exact");
     if (stream) {
         list->left = query->limit;

@@ -47,7 +47,7 @@ static bool make_patched(slate_request *req, const store_op *read, store_op *op)
         patched = merge_apply(holder, document_key, patch);
     }
     if (!patched) {
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
         return false;
     }
     document->id = op->id;

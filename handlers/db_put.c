@@ -17,7 +17,7 @@ static way choose_way(slate_request *req, store_op *op)
     }
     if (!db_conditions_for_store(&conditions, op->memory, &op->condition, &fault)) {
         if (fault.memory)
-            slate_answer_no_memory(req);
+            slate_answer_refused(req, &op->budget);
         return fault.memory ? REFUSED : FOR_GUARD;
     }
     /* What would change a document without any condition must not find one. */
@@ -38,7 +38,7 @@ static bool make_document(slate_request *req, const store_op *read, store_op *op
     if (!tree)
         return false;
     if (!document) {
-        slate_answer_no_memory(req);
+        slate_answer_refused(req, &op->budget);
         return false;
     }
     document->id = op->id;

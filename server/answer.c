@@ -160,6 +160,18 @@ slate_result slate_answer_no_memory(slate_request *req)
     return SLATE_ANSWERED;
 }
 
+void slate_budget_init(const slate_request *req, mem_budget *ret_budget)
+{
+    mem_budget_init(ret_budget, req->budget.limit, req->budget.total);
+}
+
+slate_result slate_answer_refused(slate_request *req, const mem_budget *budget)
+{
+    if (req->budget.refused == MEM_GRANTED)
+        req->budget.refused = budget->refused;
+    return slate_answer_no_memory(req);
+}
+
 void slate_changed(slate_request *req)
 {
     req->changed = true;

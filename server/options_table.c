@@ -27,7 +27,8 @@ const option_row option_table[] = {
      .argument = "SIZE", .help = "all that one request may hold; 0: no limit",
      .detail = "All that one request may hold: body, document and response. A request "
                "that needs more is answered 413. With 0 there is no limit. With --alloc "
-               "malloc the document is not counted."},
+               "malloc the document is not counted. What the document store holds for the request "
+               "has as much again."},
     {NULL, "memory-limit", OPTION_SIZE, AT(memory_limit), .fallback = "0", .max = 1024 * G,
      .argument = "SIZE", .help = "all requests together; 0: no limit",
      .detail = "What all requests together may hold, counted as for --request-memory. A "

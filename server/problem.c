@@ -39,6 +39,7 @@ static const struct {
     {"bulk-empty", "There is nothing to insert"},
     {"bulk-too-large", "There are too many documents in one request"},
     {"id-exists", "The id is taken"},
+    {"no-randomness", "The system gave no random numbers"},
     {"idempotency-key", "The Idempotency-Key is malformed"},
     {"idempotency-key-reused", "The Idempotency-Key belongs to another request"},
     {"store-off", "There is no document store"},

@@ -165,6 +165,11 @@ slate_result slate_answer_problem(slate_request *req, int status, const char *ty
 
 /* For want of memory: 503 (or 413, if it was the request's own limit), ready-made. */
 slate_result slate_answer_no_memory(slate_request *req);
+/* Makes a budget for what works for the request on another thread, and may outlive it: as large as the
+ * request's own, and below the same total, which is there until modules have stopped. */
+void slate_budget_init(const slate_request *req, mem_budget *ret_budget);
+/* As slate_answer_no_memory, for what such a budget has refused: 413 if it was its own limit. */
+slate_result slate_answer_refused(slate_request *req, const mem_budget *budget);
 /* Says that the request has changed something for good, or may have. If memory is refused from here
  * on, the ready-made answer says so (503, "store-unknown"), instead of "try again". */
 void slate_changed(slate_request *req);

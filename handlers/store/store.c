@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -88,23 +89,23 @@ static bool is_writing(store_kind kind)
 store_op *store_op_create(store_kind kind)
 {
     mem_context *memory = mem_heap_create(NULL, "store operation");
-    store_op *op = memory ? mem_alloc_array(memory, 1, sizeof *op) : NULL;
+    store_op *op = memory ? malloc(sizeof *op) : NULL;
     if (!op) {
         mem_delete(memory);
         return NULL;
     }
-    op->kind = kind;
-    op->memory = memory;
-    op->state = NEW;
-    op->references = 1;
+    *op = (store_op){.kind = kind, .memory = memory, .state = NEW, .references = 1};
+    mem_set_budget(memory, &op->budget);
     return op;
 }
 
 /* Ends one reference; the last takes the operation along, on whichever thread. */
 static void drop(store_op *op)
 {
-    if (__atomic_sub_fetch(&op->references, 1, __ATOMIC_ACQ_REL) == 0)
-        mem_delete(op->memory);
+    if (__atomic_sub_fetch(&op->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    mem_delete(op->memory);
+    free(op);
 }
 
 static int state_of(const store_op *op)
@@ -321,6 +322,17 @@ static void wake(store_op *const ops[], size_t count)
     }
 }
 
+/* The backend says what it could not do; the budget, why. */
+static void explain(struct thread *t, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        store_op *copy = &t->running[i];
+        if (t->taken[i]->budget.refused != MEM_GRANTED &&
+            (copy->status == STORE_BUSY || copy->status == STORE_FAILED))
+            answer(copy, STORE_NO_MEMORY, "There is no memory for this.");
+    }
+}
+
 /* Those whose time is over are answered, the others are asked of the backend. */
 static void work(struct thread *t, size_t count)
 {
@@ -337,6 +349,7 @@ static void work(struct thread *t, size_t count)
         backend->write(t->session, t->asked, asked);
     else if (asked)
         backend->read(t->session, t->asked, asked);
+    explain(t, count);
 }
 
 /* Answers all that waits; the lock is held, and given back in between. */

@@ -5,9 +5,9 @@
  *   sqlite.c, postgresql.c   backends: blocking calls on a session that one store thread owns
  *
  * A document is bytes: serialised, valid JSON, never a tree. An operation has a memory of its own (a
- * heap context), which its owner at the time uses: the handler until store_submit, a store thread
- * until it is done, the handler again. So nothing of a request's memory reaches the store, nor the
- * other way round: either side copies. */
+ * heap context with a budget), which its owner at the time uses: the handler until store_submit, a
+ * store thread until it is done, the handler again. So nothing of a request's memory reaches the
+ * store, nor the other way round: either side copies. */
 #ifndef SLATE_STORE_H
 #define SLATE_STORE_H
 
@@ -46,6 +46,7 @@ typedef enum {
     STORE_KEY_REUSED, /* … with another fingerprint */
     STORE_BUSY,       /* locked, unreachable, no space, or over its time: nothing was written, try
                            again; `detail` says what */
+    STORE_NO_MEMORY,  /* `budget` says why its memory was refused: nothing was written */
     STORE_UNKNOWN,    /* the connection broke while committing: may be written or not */
     STORE_FAILED      /* a fault of ours; has been logged */
 } store_status;
@@ -163,7 +164,8 @@ typedef struct store_op {
         bytes; /* GET: the document. LIST: {"id":…,"revision":…,"document":…} each. COLLECTIONS:
                          a JSON array of {"name":…,"documents":…,"bytes":…} */
 
-    mem_context *memory; /* a heap, of whoever owns the operation now; it lives in there too */
+    mem_context *memory; /* a heap, of whoever owns the operation now */
+    mem_budget budget;   /* of `memory`; without a limit, until it is given one before it is used */
     void *user;          /* the handler's own */
 
     /* ---- The executor's own (store.c) */

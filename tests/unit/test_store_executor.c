@@ -101,8 +101,8 @@ static void fake_session_close(void *session)
 
 static void do_one(struct session *session, store_op *op)
 {
-    op->status = STORE_OK;
     op->bytes = store_op_copy(op, op->id.at, op->id.size);
+    op->status = op->bytes.at ? STORE_OK : STORE_BUSY;
     pthread_mutex_lock(&fake.lock);
     session->alive = !fake.dies;
     pthread_mutex_unlock(&fake.lock);
@@ -393,6 +393,33 @@ static void a_producer_waits_without_a_continuation(void **state)
 }
 
 /* ---- Giving up ----------------------------------------------------------------------------------- */
+
+static void what_memory_is_refused_to_says_so(void **state)
+{
+    static const char id[3000] = "a";
+    slate_request req = REQUEST;
+    mem_total totals[3] = {{.limit = 10000}, {.limit = 4000}, {.limit = 10000}};
+    (void)state;
+    store *s = open_store("sqlite:x", 1);
+    for (size_t i = 0; i < 3; i++) { /* the copy does not fit into its own, or into the total */
+        store_op *op = store_op_create(i < 2 ? STORE_GET : STORE_PUT);
+        assert_non_null(op);
+        mem_budget_init(&op->budget, i == 1 ? 8000 : 4000, &totals[i]);
+        op->id = store_op_copy(op, id, sizeof id);
+        assert_non_null(op->id.at);
+        assert_int_equal(totals[i].used, op->budget.used);
+        assert_int_equal(store_submit(s, op, &req, look), SLATE_SUSPENDED);
+        await_wake(&req, i);
+        go_on(&req, i, SLATE_WOKEN);
+        assert_int_equal(seen.status, STORE_NO_MEMORY);
+        assert_int_equal(op->budget.refused, i == 1 ? MEM_OVER_TOTAL : MEM_OVER_LIMIT);
+        store_op_release(op);
+    }
+    assert_false(req.changed);
+    close_store(s);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(totals[i].used, 0);
+}
 
 static void what_has_not_begun_in_time_is_never_done(void **state)
 {
@@ -694,6 +721,7 @@ int main(void)
         cmocka_unit_test(reads_do_not_wait_for_writes),
         cmocka_unit_test(no_memory_for_a_wait_leaves_nothing_behind),
         cmocka_unit_test(a_producer_waits_without_a_continuation),
+        cmocka_unit_test(what_memory_is_refused_to_says_so),
         cmocka_unit_test(what_has_not_begun_in_time_is_never_done),
         cmocka_unit_test(a_write_that_has_begun_is_unknown_at_its_limit),
         cmocka_unit_test(a_read_that_has_begun_is_busy_at_its_limit),
