@@ -59,11 +59,12 @@ def compare(pairs, margin, higher_is_better=False, exact=False):
     if len(pairs) == 1 and not exact:
         result["verdict"] = "inconclusive"
     else:
-        result["verdict"] = _verdict(result["lo"], result["hi"], margin.ratio, close, higher_is_better)
+        result["verdict"] = verdict(result["lo"], result["hi"], margin.ratio, close, higher_is_better)
     return result
 
 
-def _verdict(lo, hi, margin, close, higher_is_better):
+def verdict(lo, hi, margin, close, higher_is_better):
+    """The word for an interval of ratios. `close`: they differ by less than matters."""
     if close or (lo > 1 - margin and hi < 1 + margin):
         return "equivalent"
     if hi <= 1 - margin:
