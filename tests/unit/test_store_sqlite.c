@@ -359,6 +359,45 @@ static void counts_are_right_within_a_batch(void **state)
     assert_int_equal(ask_int("SELECT count(*) FROM collection"), 0);
 }
 
+/* SQLite asks what a statement may do while it is prepared; here, memory ends in the middle of the one
+ * that keeps counts. */
+static int refuse_memory(void *arg, int action, const char *table, const char *column,
+                         const char *schema, const char *trigger)
+{
+    (void)arg, (void)column, (void)schema, (void)trigger;
+    if (action == SQLITE_INSERT && strcmp(table, "collection") == 0)
+        sqlite3_hard_heap_limit64(1);
+    return SQLITE_OK;
+}
+
+/* Counts are noted for 16 collections, and written when there comes another one. */
+static void no_memory_for_the_count_of_a_17th_collection_is_busy(void **state)
+{
+    enum { MANY = 17 };
+    store_op *ops[MANY];
+    (void)state;
+    open_database(NULL);
+    for (int turn = 0; turn < 2; turn++) { /* without memory, and with it */
+        sqlite3_set_authorizer(writer->db, turn == 0 ? refuse_memory : NULL, NULL);
+        for (int i = 0; i < MANY; i++) {
+            char name[16];
+            int size = snprintf(name, sizeof name, "c%d", i);
+            ops[i] = make_put("a", "1");
+            ops[i]->collection = store_op_copy(ops[i], name, (size_t)size);
+        }
+        store_sqlite.write(writer, ops, MANY);
+        sqlite3_hard_heap_limit64(0);
+        for (int i = 0; i < MANY; i++) {
+            assert_int_equal(ops[i]->status, turn == 0 ? STORE_BUSY : STORE_OK);
+            if (turn == 0)
+                assert_non_null(strstr(ops[i]->detail, "memory"));
+            store_op_release(ops[i]);
+        }
+        assert_int_equal(ask_int("SELECT count(*) FROM document"), turn == 0 ? 0 : MANY);
+        assert_int_equal(ask_int("SELECT count(*) FROM collection"), turn == 0 ? 0 : MANY);
+    }
+}
+
 /* A child holds the write lock until it is told. */
 static pid_t lock_elsewhere(int *ret_tell)
 {
@@ -699,6 +738,7 @@ int main(void)
         TEST(a_read_that_fails_is_busy),
         TEST(each_batch_is_synced_once),
         TEST(counts_are_right_within_a_batch),
+        TEST(no_memory_for_the_count_of_a_17th_collection_is_busy),
         TEST(a_lock_of_another_program_is_busy_at_the_limit),
         TEST(reading_ends_at_its_limit),
         TEST(declared_indexes_are_taken),
