@@ -21,12 +21,11 @@
 struct aim *aim;
 
 static __thread bool in_callback;
-static uint64_t left; /* of the request in flight */
 static uint64_t refused_before;
 
 static bool strikes(void)
 {
-    if (!in_callback || left == 0 || --left > 0)
+    if (!in_callback || !aim->library || aim->left == 0 || --aim->left > 0)
         return false;
     count_struck(1);
     return true;
@@ -97,8 +96,7 @@ enum MHD_Result __wrap_http_on_request(void *arg, struct MHD_Connection *mhd, co
                                        size_t *size, void **state)
 {
     if (!*state) {
-        left = aim->library;
-        aim->left = aim->sqlite;
+        aim->left = aim->library ? aim->library : aim->sqlite;
         aim->struck = 0;
         refused_before = mem_debug_get_counts(mem_debug_default).refused;
         mem_debug_fail_at(mem_debug_default, aim->contexts);

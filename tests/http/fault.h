@@ -14,7 +14,7 @@ struct aim {
     uint64_t struck;   /* how many were refused since the request began; atomic */
     uint64_t opened;   /* how many were refused while the store opened */
     uint64_t sessions; /* how many of the store's were opened */
-    uint64_t left;     /* of SQLite's calls, until one is refused; 0: none is */
+    uint64_t left;     /* of the library's or SQLite's calls, until one is refused; 0: none is */
 };
 
 enum { OPENING_NEW = 1, OPENING_OLD = 2 }; /* each time a new file, or the one that is there */

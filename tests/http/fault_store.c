@@ -10,8 +10,8 @@
 #include "../../handlers/store/sqlite.h"
 #include "fault.h"
 
-static __thread uint64_t
-    *left; /* calls until one is refused, or 0; NULL: the store does not work */
+/* Calls until one is refused, or 0; NULL: the store does not work. */
+static __thread uint64_t *left;
 
 static sqlite3_mem_methods real;
 
@@ -53,7 +53,8 @@ int fdatasync(int file)
 extern const store_backend __real_store_sqlite;
 store_backend __wrap_store_sqlite;
 
-/* What is prepared or read already needs no memory any more: it is to be done anew. */
+/* What is prepared or read already needs no memory any more: it is to be done anew. Only the schema
+ * is there, whether it has been changed or not, so that every try makes the same calls. */
 static void forget(sqlite_session *session)
 {
     for (size_t i = 0; i < SQL_STATEMENTS; i++) {
@@ -64,6 +65,8 @@ static void forget(sqlite_session *session)
         sqlite3_finalize(session->lists[i]);
         session->lists[i] = NULL;
     }
+    (void)sqlite3_exec(session->db, "PRAGMA writable_schema = RESET; SELECT * FROM counter", NULL,
+                       NULL, NULL);
     sqlite3_db_release_memory(session->db);
 }
 
@@ -71,9 +74,10 @@ typedef void work(void *session, store_op *const ops[], size_t count);
 
 static void faulty_work(work *real_work, void *session, store_op *const ops[], size_t count)
 {
-    if (aim->sqlite)
+    if (aim->sqlite) {
         forget(session);
-    left = &aim->left;
+        left = &aim->left;
+    }
     real_work(session, ops, count);
     left = NULL;
 }

@@ -6,7 +6,7 @@ import struct
 from process import BINARY
 
 PROGRAMS = os.path.join(os.path.dirname(BINARY), "..", "tests", "http")
-LIBRARY, CONTEXTS, SQLITE, OPENING, STRUCK, OPENED, SESSIONS = range(7)
+LIBRARY, CONTEXTS, SQLITE, OPENING, STRUCK, OPENED, SESSIONS, LEFT = range(8)
 SIZE = 64
 OPENING_NEW, OPENING_OLD = 1, 2
 NAMES = ("library", "contexts", "SQLite")
@@ -42,6 +42,8 @@ class Aim:
                 finally:
                     self.set(kind, 0)
                 if not self.get(STRUCK):
+                    # Each makes the same calls, or some would have been left out.
+                    assert kind == CONTEXTS or self.get(LEFT) == 1
                     break
             else:
                 raise AssertionError(f"still refusing after {MANY} calls")
