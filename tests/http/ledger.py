@@ -28,11 +28,13 @@ class Write:
     def __init__(self, who, method, tail, body=None, fields=(), media_type="application/json",
                  expected=200):
         self.who, self.method, self.tail, self.fields = who, method, tail, fields
+        self.id = who.replace(" ", ".")
         self.body = None if body is None else json.dumps(body).encode()
         self.media_type, self.expected = media_type, expected
         self.outcome = None
         self.revision = None
         self.floor = 0  # a revision that was acknowledged to somebody before this was sent
+        self.sent = None  # when
 
 
 class Own:
@@ -211,9 +213,11 @@ class Client:
     def send(self):
         self.choose()
         self.write.floor = self.ledger.highest
+        self.write.sent = time.monotonic()
         try:
             self.connection.start(self.write.method, self.ledger.path(self.write.tail),
-                                  *self.write.fields, body=self.write.body,
+                                  f"X-Request-Id: {self.write.id}", *self.write.fields,
+                                  body=self.write.body,
                                   media_type=self.write.media_type)
         except OSError:
             self.lose()
@@ -238,17 +242,19 @@ class Client:
     def judge(self, answer):
         if answer.status == self.write.expected:
             return ACKNOWLEDGED
-        if answer.media_type != "application/problem+json":
-            # A proxy's own: the answer of the server did not come.
-            assert answer.status in (502, 503, 504), f"{self.write.who}: {answer}"
-            self.ledger.errors.append(answer)
-            return UNKNOWN
-        assert answer.status == 503 and answer.header("Retry-After"), f"{self.write.who}: {answer}"
-        return UNKNOWN if answer.problem()["type"] == "/problems/store-unknown" else REFUSED
+        assert answer.status in (502, 503, 504), f"{self.write.who}: {answer}"
+        assert answer.header("Retry-After"), f"{self.write.who}: {answer}"
+        kind = answer.json()["type"]
+        if kind == "/problems/unavailable":  # a proxy's own answer
+            self.ledger.broken.append(self.write)
+        else:
+            answer.problem()
+        return UNKNOWN if answer.status != 503 or kind == "/problems/store-unknown" else REFUSED
 
     def lose(self):
         self.connection.close()
         self.connection = None
+        self.ledger.broken.append(self.write)
         self.write.outcome = UNKNOWN
         self.ledger.note(self.write)
         self.took(None)
@@ -263,7 +269,7 @@ class Ledger:
         self.counts = collections.Counter()
         self.claims = {}  # revision: the write that got it
         self.highest = 0
-        self.errors = []  # answers of a proxy's own
+        self.broken = []  # writes that a proxy answered itself, or whose connection has ended
         self.settled = {}  # id: (revision, document), of earlier rounds
         self.clients = []
         self.rounds = 0
