@@ -111,8 +111,9 @@ static void *faulty_open(const store_settings *settings, char error[STORE_ERROR_
         left = NULL;
         if (!aim->opening || calls > 0) /* it has gone without a refusal */
             return database;
-        if (database) /* it did without that memory */
-            __real_store_sqlite.close(database);
+        if (!database) /* the next try finds what this one has left */
+            continue;
+        __real_store_sqlite.close(database); /* it did without that memory */
         if (aim->opening == OPENING_NEW)
             remove_file(settings->uri + sizeof "sqlite");
     }
