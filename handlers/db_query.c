@@ -6,6 +6,7 @@
 #include "../server/json/utf8.h"
 #include "db_cursor.h"
 #include "db_filter.h"
+#include "store/store_value.h"
 
 /* ---- Percent-encoding -------------------------------------------------------------------------- */
 
@@ -51,15 +52,6 @@ bool db_query_begin(db_query *q, mem_context *ctx, const char *collection)
     return q->query != NULL;
 }
 
-static bool paths_equal(const store_path *a, const store_path *b)
-{
-    for (size_t i = 0; i < a->count && a->count == b->count; i++)
-        if (a->token[i].size != b->token[i].size ||
-            memcmp(a->token[i].at, b->token[i].at, a->token[i].size) != 0)
-            return false;
-    return a->count == b->count;
-}
-
 static bool twice(const db_words *words)
 {
     return db_fail(words->fault, "The parameter \"%s\" is there twice.", words->name);
@@ -86,7 +78,7 @@ static bool read_order(db_query *q, const db_words *words, const char *value)
         if (!db_item_text(words, item, &item) || !db_path_read(words, item, &order->path))
             return false;
         for (size_t i = 0; i < query->order_count; i++)
-            if (paths_equal(&query->orders[i].path, &order->path))
+            if (store_same_path(&query->orders[i].path, &order->path))
                 return db_fail(words->fault, "The parameter \"order\" has the path \"%.*s\" twice.",
                                item.size > 100 ? 100 : (int)item.size, item.at);
         query->order_count++;
@@ -117,8 +109,7 @@ static bool read_select(db_query *q, const db_words *words, const char *value)
             return false;
         store_text name = last_token(path);
         for (size_t i = 0; i < query->select_count; i++) {
-            store_text other = last_token(&query->select[i]);
-            if (name.size == other.size && memcmp(name.at, other.at, name.size) == 0)
+            if (store_same_text(name, last_token(&query->select[i])))
                 return db_fail(words->fault,
                                "The parameter \"select\" has two paths that end in \"%.*s\"; what "
                                "is selected gets the name of its last step.",

@@ -151,7 +151,5 @@ void pg_append(pg_text *t, const char *format, ...) __attribute__((format(printf
 /* The SELECT of a list, or of the count of what passes its filters. postgresql_query.c */
 const char *pg_list_sql(pg_link *link, const store_op *op, pg_arguments *a);
 const char *pg_count_sql(pg_link *link, const store_op *op, pg_arguments *a);
-/* An element of a path as an operator and its operand: digits name an array's element too. */
-bool pg_is_index(store_text token);
 
 #endif

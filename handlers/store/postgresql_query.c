@@ -6,6 +6,7 @@
 
 #include "../../server/json/number.h"
 #include "postgresql.h"
+#include "store_value.h"
 
 /* The functions of the schema return these numbers. */
 static_assert(STORE_NULL == 0 && STORE_FALSE == 1 && STORE_TRUE == 2 && STORE_NUMBER == 3 &&
@@ -25,18 +26,6 @@ struct list {
 #define KIND "slate_kind(%s)"
 #define HEAD "slate_head(%s) COLLATE \"C\""
 #define WHOLE "(%s #>> '{}') COLLATE \"C\""
-
-/* As RFC 6901 has it: no sign, no leading zero. SQL's own operator would take those. */
-bool pg_is_index(store_text token)
-{
-    if (token.size == 0 || (token.size > 1 && token.at[0] == '0'))
-        return false;
-    for (size_t i = 0; i < token.size; i++) {
-        if (token.at[i] < '0' || token.at[i] > '9')
-            return false;
-    }
-    return true;
-}
 
 /* ---- Values ------------------------------------------------------------------------------------- */
 
@@ -63,30 +52,14 @@ static store_text marked(pg_link *link, store_text text)
     return (store_text){copy, text.size + more};
 }
 
-/* Its first STORE_SORT_MAX characters. */
 static store_text head_of(store_text text)
 {
-    size_t characters = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        bool begins = ((unsigned char)text.at[i] & 0xc0) != 0x80;
-        if (begins && characters++ == STORE_SORT_MAX)
-            return (store_text){text.at, i};
-    }
-    return text;
+    return (store_text){text.at, store_head_size(text)};
 }
 
 static bool is_cut(store_text text)
 {
-    return head_of(text).size < text.size;
-}
-
-static bool is_same(const store_path *a, const store_path *b)
-{
-    bool same = a->count == b->count;
-    for (size_t i = 0; i < a->count && same; i++)
-        same = a->token[i].size == b->token[i].size &&
-               memcmp(a->token[i].at, b->token[i].at, a->token[i].size) == 0;
-    return same;
+    return store_head_size(text) < text.size;
 }
 
 /* The value at a path, as an expression; the same one for the same path. */
@@ -94,17 +67,18 @@ static const char *value_at(struct list *l, const store_path *path)
 {
     const store_query *q = l->query;
     for (size_t i = 0; i < q->order_count && l->ordered[i]; i++) {
-        if (is_same(path, &q->orders[i].path))
+        if (store_same_path(path, &q->orders[i].path))
             return l->ordered[i];
     }
     for (size_t i = 0; i < q->filter_count && l->filtered[i]; i++) {
-        if (is_same(path, &q->filters[i].path))
+        if (store_same_path(path, &q->filters[i].path))
             return l->filtered[i];
     }
     pg_text t = {.link = l->link};
     pg_append(&t, "(value");
     for (size_t i = 0; i < path->count; i++) {
-        const char *format = pg_is_index(path->token[i]) ? " #> ARRAY[$%d::text]" : " -> $%d::text";
+        const char *format =
+            store_is_element(path->token[i], NULL) ? " #> ARRAY[$%d::text]" : " -> $%d::text";
         pg_append(&t, format, pg_add_bytes(l->arguments, marked(l->link, path->token[i])));
     }
     pg_append(&t, ")");

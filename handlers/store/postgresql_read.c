@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "postgresql.h"
-#include "sqlite_key.h"
+#include "store_value.h"
 
 #define FIRST_ROWS 64 /* so many are asked for at once */
 #define ROW_DEPTH 4   /* of what is written here around documents */
@@ -110,7 +110,7 @@ static void write_selected(struct rows *r, store_text body)
     json_write_begin_object(&r->writer);
     for (size_t i = 0; i < r->query->select_count; i++) {
         const store_path *path = &r->query->select[i];
-        store_text name = path->token[path->count - 1], value = key_find(body, path);
+        store_text name = path->token[path->count - 1], value = store_find_value(body, path);
         json_write_key(&r->writer, name.at ? name.at : "", name.size);
         if (value.at)
             json_write_raw(&r->writer, value.at, value.size);
@@ -171,9 +171,9 @@ static bool keep_last(struct rows *r)
         *last = (store_scalar){.is = (int)pg_number(r->last, 0, column)};
         if (last->is < STORE_NUMBER)
             continue;
-        last->text = keep(op, last->is == STORE_NUMBER
-                                  ? key_find(pg_value(r->last, 0, 2), &r->query->orders[i].path)
-                                  : pg_value(r->last, 0, column + 1));
+        last->text = keep(op, last->is == STORE_NUMBER ? store_find_value(pg_value(r->last, 0, 2),
+                                                                          &r->query->orders[i].path)
+                                                       : pg_value(r->last, 0, column + 1));
         kept &= last->text.at != NULL;
     }
     return kept;

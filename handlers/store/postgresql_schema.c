@@ -10,6 +10,7 @@
 #include "../../server/log.h"
 #include "indexes.h"
 #include "postgresql.h"
+#include "store_value.h"
 
 #define OLDEST_SERVER 130000 /* sorts on from what an index has sorted */
 /* Of the advisory lock: "slate" in ASCII. Every slate of a database takes the same one. */
@@ -202,7 +203,7 @@ static const char *index_sql(pg_link *link, const store_index *index, const char
     pg_text x = {.link = link}, sql = {.link = link};
     pg_append(&x, "(value");
     for (size_t i = 0; i < index->path.count; i++) {
-        bool element = pg_is_index(index->path.token[i]);
+        bool element = store_is_element(index->path.token[i], NULL);
         pg_append(&x, element ? " #> ARRAY[" : " -> ");
         append_literal(&x, index->path.token[i]);
         pg_append(&x, element ? "::text]" : "::text");

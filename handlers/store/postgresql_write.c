@@ -8,6 +8,7 @@
 
 #include "../../server/clock.h"
 #include "postgresql.h"
+#include "store_value.h"
 
 /* ---- What is asked ------------------------------------------------------------------------------ */
 
@@ -194,9 +195,7 @@ static bool take_remembered(pg_link *link, store_op *op)
     bool found = rows && PQntuples(rows) > 0;
     if (found) {
         store_text fingerprint = pg_value(rows, 0, 0), answer = pg_value(rows, 0, 1);
-        bool same = fingerprint.size == op->fingerprint.size &&
-                    (fingerprint.size == 0 ||
-                     memcmp(fingerprint.at, op->fingerprint.at, fingerprint.size) == 0);
+        bool same = store_same_text(fingerprint, op->fingerprint);
         op->revision = pg_number(rows, 0, 2);
         op->bytes = same ? store_op_copy(op, answer.at, answer.size) : (store_text){NULL, 0};
         if (!same)

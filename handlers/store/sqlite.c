@@ -312,8 +312,7 @@ struct batch {
 static struct change *find_change(struct batch *batch, store_text collection)
 {
     for (size_t i = 0; i < batch->change_count; i++) {
-        store_text known = batch->changes[i].collection;
-        if (known.size == collection.size && memcmp(known.at, collection.at, known.size) == 0)
+        if (store_same_text(batch->changes[i].collection, collection))
             return &batch->changes[i];
     }
     return NULL;
@@ -478,11 +477,6 @@ static int clear(struct batch *batch, store_op *op)
     return rc == SQLITE_OK ? run_for_collection(batch, op, SQL_DROP_COUNT) : rc;
 }
 
-static bool same_bytes(store_text a, const void *bytes, size_t size)
-{
-    return a.size == size && (size == 0 || memcmp(a.at, bytes, size) == 0);
-}
-
 /* Looks the idempotency key up. `*ret_used`: the operation has been answered from it. */
 static int find_key(struct batch *batch, store_op *op, bool *ret_used)
 {
@@ -494,11 +488,11 @@ static int find_key(struct batch *batch, store_op *op, bool *ret_used)
     int rc = sqlite3_step(statement);
     *ret_used = rc == SQLITE_ROW;
     if (rc == SQLITE_ROW) {
-        const void *fingerprint = sqlite3_column_blob(statement, 0);
-        size_t size = (size_t)sqlite3_column_bytes(statement, 0);
+        const void *bytes = sqlite3_column_blob(statement, 0);
+        store_text fingerprint = {bytes, (size_t)sqlite3_column_bytes(statement, 0)};
         op->status = STORE_KEY_REUSED;
         rc = SQLITE_DONE;
-        if (same_bytes(op->fingerprint, fingerprint, size)) {
+        if (store_same_text(op->fingerprint, fingerprint)) {
             op->status = STORE_REPLAYED;
             op->revision = (uint64_t)sqlite3_column_int64(statement, 2);
             rc = copy_column(op, statement, 1, &op->bytes) ? SQLITE_DONE : SQLITE_NOMEM;

@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 
 #include "indexes.h"
-#include "store.h"
+#include "store_value.h"
 
 /* An index that the command line declares. Its texts are SQL made of that declaration only. */
 typedef struct sqlite_index {

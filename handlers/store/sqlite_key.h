@@ -1,19 +1,14 @@
 /* Values of documents as SQLite is to compare them: a value's key is bytes whose order (memcmp) is
- * the order of values that store.h describes, numbers compared exactly whether integer or real. The
- * documents are JSON that has been checked before, but nothing here reads beyond their end, or
- * recurses, should a file hold something else. */
+ * the order of values that store.h describes, numbers compared exactly whether integer or real. */
 #ifndef SLATE_SQLITE_KEY_H
 #define SLATE_SQLITE_KEY_H
 
-#include "store.h"
+#include "store_value.h"
 
 /* Bytes of a key beside those of a string or text, at the most. */
 #define KEY_EXTRA 12
 /* … of one that is cut for sorting: a character has at most four. */
 #define KEY_SORT_MAX (KEY_EXTRA + 4 * (size_t)STORE_SORT_MAX)
-
-/* The text of the value at `path`. `at` NULL: there is none. */
-store_text key_find(store_text json, const store_path *path);
 
 /* Writes the key of a value's JSON text (`at` NULL: missing), KEY_EXTRA bytes more than the text has
  * at the most. Returns its length. */

@@ -47,7 +47,7 @@ static bool find_value(sqlite3_context *ctx, sqlite3_value **args, store_text *r
         return false;
     /* As a blob: text would be copied so as to end in NUL. */
     const char *json = sqlite3_value_blob(args[0]);
-    *ret_value = key_find((store_text){json, (size_t)sqlite3_value_bytes(args[0])}, path);
+    *ret_value = store_find_value((store_text){json, (size_t)sqlite3_value_bytes(args[0])}, path);
     return true;
 }
 
@@ -165,26 +165,10 @@ static void add_bound(struct sql *sql, struct bound bound)
     add(sql, "?");
 }
 
-static bool same_text(store_text a, store_text b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, a.size) == 0);
-}
-
-static bool same_path(const store_path *a, const store_path *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (size_t i = 0; i < a->count; i++) {
-        if (!same_text(a->token[i], b->token[i]))
-            return false;
-    }
-    return true;
-}
-
 /* The expression of a value's key: for sorting, or the whole of it. */
 static void add_key(struct sql *sql, const store_path *path, bool whole)
 {
-    if (!whole && sql->index && same_path(&sql->index->declared->path, path)) {
+    if (!whole && sql->index && store_same_path(&sql->index->declared->path, path)) {
         add(sql, sql->index->key);
         return;
     }
@@ -350,7 +334,8 @@ static const sqlite_index *find_index(const sqlite_session *session, const store
     const sqlite_database *d = session->database;
     for (size_t i = 0; i < d->index_count; i++) {
         const store_index *declared = d->indexes[i].declared;
-        if (same_text(declared->collection, op->collection) && same_path(&declared->path, path))
+        if (store_same_text(declared->collection, op->collection) &&
+            store_same_path(&declared->path, path))
             return &d->indexes[i];
     }
     return NULL;
@@ -474,7 +459,7 @@ static void append_selected(struct rows *rows, store_text json)
 {
     const store_query *query = rows->op->query;
     for (size_t i = 0; i < query->select_count; i++) {
-        store_text value = key_find(json, &query->select[i]);
+        store_text value = store_find_value(json, &query->select[i]);
         append(&rows->text, i == 0 ? "{" : ",", 1);
         append(&rows->text, rows->names[i].at, rows->names[i].size);
         append(&rows->text, value.at ? value.at : "null", value.at ? value.size : 4);
