@@ -74,11 +74,36 @@ struct sqlite_session {
 
 /* sqlite.c. Ready to be bound; NULL: no memory, or the schema is not ours. */
 sqlite3_stmt *sqlite_prepared(sqlite_session *session, sqlite_statement which);
-/* Runs one that returns no rows. Returns SQLite's code. */
+/* SQLite's code for that. */
+int sqlite_no_statement(sqlite_session *session);
+bool sqlite_bind_text(sqlite3_stmt *statement, int at, store_text text);
+bool sqlite_bind_bytes(sqlite3_stmt *statement, int at, store_text bytes);
+bool sqlite_bind_integer(sqlite3_stmt *statement, int at, int64_t n);
+/* Steps one that returns no rows, and lets go of what is bound. Returns SQLite's code. */
+int sqlite_finish(sqlite3_stmt *statement);
+/* The same of one to which nothing is bound. */
 int sqlite_run(sqlite_session *session, sqlite_statement which);
 /* Begins a transaction, once there is what ends it: that must not fail for want of memory then. */
 int sqlite_begin(sqlite_session *session, sqlite_statement which);
-bool sqlite_bind_text(sqlite3_stmt *statement, int at, store_text text);
+/* Ends a transaction that is still open; if that fails too, the session is given up. */
+void sqlite_roll_back(sqlite_session *session);
+/* Copies a column into the operation's memory. false: no memory. */
+bool sqlite_copy_column(store_op *op, sqlite3_stmt *statement, int column, store_text *ret_text);
+/* What SQLite's code means to the one who asked. */
+store_status sqlite_explain(int rc, const char **ret_sentence);
+/* Judges a failure: whether the session is of use after it, and whether it is news. */
+void sqlite_note_failure(sqlite_session *session, int rc);
+void sqlite_answer_failure(store_op *op, store_status status, const char *sentence);
+/* In memory, all threads have the same session. */
+void sqlite_take_turn(sqlite_session *session);
+void sqlite_end_turn(sqlite_session *session);
+/* After so many pages more, the log is copied into the file. */
+#define SQLITE_WAL_PAGES 4000
+
+/* sqlite_read.c, sqlite_write.c: of the backend's table. */
+void sqlite_read(void *session, store_op *const ops[], size_t count);
+void sqlite_write(void *session, store_op *const ops[], size_t count);
+void sqlite_tidy(void *session);
 
 /* sqlite_schema.c. Takes the declared indexes from their list, into the database. */
 bool sqlite_read_indexes(sqlite_database *database, const char *list, char error[STORE_ERROR_MAX]);
