@@ -636,7 +636,6 @@ void store_figures(store *s, slate_emit_figure *emit, void *arg)
          (double)length[1]);
     emit(arg, "busy", "Operations answered with busy.", true, (double)busy);
     emit(arg, "batches", "Transactions of the writing threads.", true, (double)batches);
-    emit(arg, "batch_operations", "Operations in a batch, on the average.", false,
-         batches ? (double)writes / (double)batches : 0);
+    emit(arg, "batch_operations", "Operations in those transactions.", true, (double)writes);
     s->backend->figures(s->database, emit, arg);
 }
