@@ -552,6 +552,13 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     return MHD_YES;
 }
 
+/* As long again to read the answer as to send the body, from the headers or the last wait on. */
+static void set_answer_deadline(slate_request *req)
+{
+    connection_set_deadline(req->conn, req->wait ? clock_ms() : req->begun_ns / 1000000,
+                            2 * request_server(req)->opts.body_timeout);
+}
+
 static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
 {
     if (*size > 0) {
@@ -559,15 +566,15 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
         *size = 0;
         return wanted ? MHD_YES : MHD_NO;
     }
-    /* As long again to read the answer as to send the body, from the headers on. */
-    connection_set_deadline(req->conn, req->begun_ns / 1000000,
-                            2 * request_server(req)->opts.body_timeout);
+    set_answer_deadline(req);
     /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
     bool answered = !req->wait && (req->answered || request_run(req));
     while (!answered) {
         awakening next;
+        connection_set_deadline(req->conn, 0, 0); /* the wait has a limit of its own */
         if (wait_sleep(req))
             return MHD_YES; /* called again when it is over */
+        set_answer_deadline(req);
         if (!wait_over(req, &next))
             return MHD_NO;
         answered = request_go_on(req, &next);

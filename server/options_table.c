@@ -97,7 +97,8 @@ const option_row option_table[] = {
     {NULL, "body-timeout", OPTION_TIME, AT(body_timeout), .fallback = "60s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "to send a body, and again for its answer",
      .detail = "Time to send a request's body, counted from the end of its headers. As long again "
-               "may pass until the answer has been read."},
+               "may pass until the answer has been read; waiting for the document store is not "
+               "counted."},
     {NULL, "idle-timeout", OPTION_TIME, AT(idle_timeout), .fallback = "15s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "a silent connection is closed after",
      .detail = "How long a connection may stay silent. Behind a reverse proxy it must "

@@ -7,8 +7,8 @@
  *   - a wake before the handler has returned finds WAIT_BEGUN, and leaves a note (`woken`): the
  *     connection is never suspended. After that it finds WAIT_ASLEEP, since suspending happens in
  *     the same hold of the lock as the change of state: no wake is lost;
- *   - wake, time-out, reaper and the end of the server each resume only what is WAIT_ASLEEP and make
- *     it WAIT_OVER: nothing is resumed twice, and libmicrohttpd never touches (closes, frees) a
+ *   - wake, time-out and the end of the server each resume only what is WAIT_ASLEEP and make it
+ *     WAIT_OVER: nothing is resumed twice, and libmicrohttpd never touches (closes, frees) a
  *     connection that is asleep, so what is resumed is there;
  *   - libmicrohttpd goes on using its daemon a little after a resumed connection may run. That is
  *     within the lock, too: once waits_refuse has had it, no thread is in there, none will come, and
@@ -177,18 +177,6 @@ void slate_wake(slate_wait *wait)
         free(wait);
 }
 
-/* A suspended connection does not notice when it is shut: that is the part of the reaper here. */
-static bool reap(const slate_wait *wait, int64_t now_ms)
-{
-    connection *conn = wait->req->conn;
-    int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
-    if (deadline == 0 || now_ms < deadline)
-        return false;
-    __atomic_store_n(&conn->deadline_ms, 0, __ATOMIC_RELAXED);
-    shutdown(conn->fd, SHUT_RDWR);
-    return true;
-}
-
 static worker *first_worker(server *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -205,9 +193,7 @@ void waits_expire(server *s, int64_t now_ms)
         pthread_mutex_lock(&w->waits.lock);
         for (slate_wait *wait = w->waits.first, *next; wait; wait = next) {
             next = wait->next;
-            if (reap(wait, now_ms))
-                rouse(wait, SLATE_TIMED_OUT, true);
-            else if (now_ms >= wait->deadline_ms)
+            if (now_ms >= wait->deadline_ms)
                 rouse(wait, SLATE_TIMED_OUT, false);
         }
         pthread_mutex_unlock(&w->waits.lock);

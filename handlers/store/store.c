@@ -220,9 +220,13 @@ slate_result store_submit(store *s, store_op *op, slate_request *req, slate_cont
     op->queue = is_writing(op->kind) ? &s->writes : &s->reads;
     op->then = then;
     op->next = NULL;
+    int64_t now = clock_ms();
+    if (op->until_ms == 0)
+        op->until_ms = now + s->timeout_ms;
     /* A little before the wait ends, so that a backend that looks at it can say more than nothing. */
-    op->deadline_ms = clock_ms() + s->timeout_ms - s->timeout_ms / 10;
-    slate_wait *wait = slate_wait_begin(req, s->timeout_ms, then ? resume : NULL, op);
+    op->deadline_ms = op->until_ms - s->timeout_ms / 10;
+    unsigned within_ms = op->until_ms > now ? (unsigned)(op->until_ms - now) : 0;
+    slate_wait *wait = slate_wait_begin(req, within_ms, then ? resume : NULL, op);
     if (!wait)
         return SLATE_ANSWERED;
     op->wait = wait;
@@ -292,7 +296,7 @@ static size_t take(struct thread *t, size_t *ret_cancelled)
 /* What is answered lies in one piece. */
 #define ANSWER_AT offsetof(store_op, status)
 #define ANSWER_SIZE (offsetof(store_op, memory) - ANSWER_AT)
-static_assert(ANSWER_AT > offsetof(store_op, remember) &&
+static_assert(ANSWER_AT > offsetof(store_op, until_ms) &&
                   offsetof(store_op, memory) > offsetof(store_op, bytes),
               "the answer is between what is asked and what is the executor's own");
 

@@ -145,6 +145,8 @@ typedef struct store_op {
     store_query *query; /* LIST */
     /* Idempotency (INSERT): key "" if none; SHA-256 or the like of the request; what to remember. */
     store_text key, fingerprint, remember;
+    int64_t until_ms; /* monotonic; when its time is over, for those that share one time limit. 0: it
+                         has one of its own, and store_submit fills this in */
 
     /* ---- Answered: filled in by the store thread, in `memory` */
     store_status status;

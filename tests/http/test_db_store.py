@@ -1,8 +1,11 @@
 """The store behind the routes: off, over a restart, and what operators see of it."""
+import json
 import sqlite3
+import time
 
-from documents import Documents
+from documents import Documents, MERGE
 from process import run
+from wire import until
 
 
 def test_without_a_store_the_routes_say_so(server):
@@ -69,3 +72,50 @@ def test_a_locked_store_is_busy_and_then_goes_on(server, tmp_path):
     other.close()
     assert db.put("/b", 1).status == 201
     assert db.put("/a", 2, "If-Match: *").status == 200
+
+
+def test_a_write_that_waits_long_is_answered(server, tmp_path):
+    """--body-timeout is over long before --db-timeout: what is done then must not go unanswered."""
+    path = tmp_path / "locked.db"
+    db = Documents(server("--db", f"sqlite:{path}", "--db-timeout", "600s", "--body-timeout", "100ms"))
+    assert db.put("/a", {"n": 1}).status == 201
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    put, patch = db.server.connect(), db.server.connect()
+    put.start("PUT", db.path("/b"), body=b"1")
+    patch.start("PATCH", db.path("/a"), body=b'{"n": 2}', media_type=MERGE)
+    until(lambda: db.server.metric("slate_requests_suspended") == 2, "two that wait")
+    time.sleep(1)
+    other.execute("ROLLBACK")
+    other.close()
+    assert put.read().status == 201 and patch.read().status == 200
+    assert db.get("/a").json() == {"n": 2} and db.get("/b").json() == 1
+
+
+def test_a_client_that_does_not_read_is_given_up_after_a_wait(server, tmp_path):
+    db = Documents(server("--db", f"sqlite:{tmp_path}/long.db", "--body-timeout", "1s", "--body-limit",
+                          "32M", "--request-memory", "256M"))
+    assert db.put("/a", "x" * 16_000_000).status == 201
+    connection = db.server.connect(window=4096)
+    connection.start("GET", db.path("/a"))
+    until(lambda: db.server.metric("slate_requests_aborted_total") == 1, "the reaper")
+    db.server.assert_at_rest()
+
+
+def test_a_change_holds_one_copy_of_the_document_while_it_waits(server, tmp_path):
+    path = tmp_path / "locked.db"
+    db = Documents(server("--db", f"sqlite:{path}", "--db-timeout", "600s"))
+    assert db.put("/a", {"text": "x" * 500_000}).status == 201
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    connection = db.server.connect()
+    connection.start("PATCH", db.path("/a"), body=json.dumps({"n": 1}).encode(), media_type=MERGE)
+    until(lambda: db.server.metric("slate_store_gets_total") == 1 and
+          db.server.metric("slate_requests_suspended") == 1 and
+          db.server.metric("slate_live_bytes") > 510_000, "the change to wait")
+    # What is to be written, whose buffer is up to twice as large; and nothing of what has been read.
+    until(lambda: db.server.metric("slate_live_bytes") < 1_200_000, "one copy")
+    other.execute("ROLLBACK")
+    other.close()
+    assert connection.read().status == 200
+    db.server.assert_at_rest()

@@ -421,6 +421,28 @@ static void what_memory_is_refused_to_says_so(void **state)
         assert_int_equal(totals[i].used, 0);
 }
 
+static void operations_may_share_their_time(void **state)
+{
+    slate_request req = REQUEST;
+    (void)state;
+    store *s = open_store("sqlite:x", 1);
+    store_op *first = submit(s, &req, STORE_GET, "a");
+    assert_int_equal(req.waits[0].within_ms, 60000);
+    int64_t until_ms = first->until_ms;
+    assert_true(until_ms > clock_ms() && until_ms <= clock_ms() + 60000);
+    assert_int_equal(take_answer(&req, 0, first), STORE_OK);
+
+    const int64_t left_ms[] = {30000, 0, -30000};
+    for (size_t i = 0; i < 3; i++) {
+        store_op *op = make_op(STORE_PUT, "a");
+        op->until_ms = clock_ms() + left_ms[i];
+        assert_int_equal(store_submit(s, op, &req, look), SLATE_SUSPENDED);
+        assert_true(req.waits[i + 1].within_ms <= (i == 0 ? 30000 : 0));
+        assert_int_equal(take_answer(&req, i + 1, op), i == 0 ? STORE_OK : STORE_BUSY);
+    }
+    close_store(s);
+}
+
 static void what_has_not_begun_in_time_is_never_done(void **state)
 {
     (void)state;
@@ -723,6 +745,7 @@ int main(void)
         cmocka_unit_test(reads_do_not_wait_for_writes),
         cmocka_unit_test(no_memory_for_a_wait_leaves_nothing_behind),
         cmocka_unit_test(a_producer_waits_without_a_continuation),
+        cmocka_unit_test(operations_may_share_their_time),
         cmocka_unit_test(what_memory_is_refused_to_says_so),
         cmocka_unit_test(what_has_not_begun_in_time_is_never_done),
         cmocka_unit_test(a_write_that_has_begun_is_unknown_at_its_limit),
