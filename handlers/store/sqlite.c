@@ -16,13 +16,14 @@
 #define SCHEME "sqlite"
 #define IN_MEMORY ":memory:"
 
-#define CACHE_KIB 2048                /* of pages, of a session that reads */
+#define CACHE_KIB 1024                /* of pages, of all sessions that read together, */
+#define CACHE_KIB_LEAST 64            /* … and of each at least so many */
 #define WRITER_CACHE_KIB 16384        /* … that writes: it reads pages in order to change them */
 #define HEAP_BYTES (64 * 1024 * 1024) /* of all sessions: beyond it, caches give pages back */
-#define MMAP_BYTES (128 * 1024 * 1024)
 #define STATEMENTS_PER_LOOK \
-    4000                  /* instructions of SQLite's machine between two looks at the clock */
-#define OPEN_WAIT_MS 5000 /* for a lock of another program, at the start */
+    4000                   /* instructions of SQLite's machine between two looks at the clock */
+#define OPEN_WAIT_MS 5000  /* for a lock of another program, at the start */
+#define LOOK_EVERY_MS 1000 /* until a session that reads notices that its file is gone */
 
 static const char *const statements[SQL_STATEMENTS] = {
     [SQL_BEGIN] = "BEGIN",
@@ -139,6 +140,10 @@ store_status sqlite_explain(int rc, const char **ret_sentence)
         return STORE_BUSY;
     case SQLITE_READONLY:
     case SQLITE_PERM:
+        if (rc == SQLITE_READONLY_DBMOVED) {
+            *ret_sentence = "The database's file has been removed or replaced.";
+            return STORE_BUSY;
+        }
         *ret_sentence = "The database may not be written to.";
         return STORE_BUSY;
     case SQLITE_IOERR:
@@ -157,10 +162,12 @@ store_status sqlite_explain(int rc, const char **ret_sentence)
 void sqlite_note_failure(sqlite_session *session, int rc)
 {
     int kind = rc & 0xff;
-    session->broken |= kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_CORRUPT ||
-                       kind == SQLITE_NOTADB || kind == SQLITE_PROTOCOL;
-    if (kind == SQLITE_BUSY || kind == SQLITE_INTERRUPT || session->ailing)
-        return;
+    session->broken |= rc == SQLITE_READONLY_DBMOVED || kind == SQLITE_IOERR ||
+                       kind == SQLITE_CANTOPEN || kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB ||
+                       kind == SQLITE_PROTOCOL;
+    if (kind == SQLITE_BUSY || kind == SQLITE_INTERRUPT || rc == SQLITE_READONLY_DBMOVED ||
+        session->ailing)
+        return; /* that it is gone is said when it is to be opened anew */
     session->ailing = true;
     log_error("store: %s: %s (SQLite's code %d, %s)", session->database->path,
               sqlite3_errmsg(session->db), rc, sqlite3_errstr(rc));
@@ -170,6 +177,24 @@ void sqlite_answer_failure(store_op *op, store_status status, const char *senten
 {
     op->status = status;
     (void)snprintf(op->detail, sizeof op->detail, "%s", sentence);
+}
+
+/* ---- The file -------------------------------------------------------------------------------------- */
+
+/* Whether the path still leads to the file that was opened at the start. */
+static bool file_stays(const sqlite_database *database)
+{
+    struct stat file;
+    return database->shared || (stat(database->path, &file) == 0 &&
+                                file.st_ino == database->inode && file.st_dev == database->device);
+}
+
+int sqlite_look_for_file(sqlite_session *session, bool now)
+{
+    if (!now && clock_ms() - session->looked_ms < LOOK_EVERY_MS)
+        return SQLITE_OK;
+    session->looked_ms = clock_ms();
+    return file_stays(session->database) ? SQLITE_OK : SQLITE_READONLY_DBMOVED;
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------------- */
@@ -243,12 +268,20 @@ static void session_close(void *arg)
         session_end(session);
 }
 
+static unsigned cache_of_reader(const sqlite_database *database)
+{
+    unsigned kib = CACHE_KIB / database->readers;
+    return kib > CACHE_KIB_LEAST ? kib : CACHE_KIB_LEAST;
+}
+
+/* The file is not mapped: a mapping counts as the process's memory, page by page as it is read, and a
+ * file that somebody cuts short would be the process's end (SIGBUS). */
 static bool set_up(sqlite_session *session, bool writes)
 {
     char pragmas[160];
     (void)snprintf(pragmas, sizeof pragmas,
-                   "PRAGMA synchronous = FULL; PRAGMA cache_size = -%d; PRAGMA mmap_size = %d",
-                   writes ? WRITER_CACHE_KIB : CACHE_KIB, MMAP_BYTES);
+                   "PRAGMA synchronous = FULL; PRAGMA cache_size = -%u; PRAGMA mmap_size = 0",
+                   writes ? WRITER_CACHE_KIB : cache_of_reader(session->database));
     sqlite3_extended_result_codes(session->db, 1);
     sqlite3_progress_handler(session->db, STATEMENTS_PER_LOOK, on_progress, session);
     sqlite3_wal_hook(session->db, on_commit, session);
@@ -284,10 +317,26 @@ static sqlite_session *session_begin(sqlite_database *database, int flags, bool 
     return NULL;
 }
 
+/* What the file is called and what is wrong with it is for the log, once for all sessions until one
+ * can be opened; not for clients. */
 static void *session_open(void *arg, bool writes, char error[STORE_ERROR_MAX])
 {
     sqlite_database *database = arg;
-    return database->shared ? database->shared : session_begin(database, 0, writes, error);
+    char why[STORE_ERROR_MAX] = "";
+    if (database->shared)
+        return database->shared;
+    sqlite_session *session = NULL;
+    if (file_stays(database))
+        session = session_begin(database, 0, writes, why);
+    else
+        (void)snprintf(why, sizeof why, "%s has been removed or replaced.", database->path);
+    if (session)
+        atomic_store(&database->told, false);
+    else if (!atomic_exchange(&database->told, true))
+        log_warning("sqlite: %s", why);
+    if (!session)
+        (void)snprintf(error, STORE_ERROR_MAX, "The database's file cannot be opened.");
+    return session;
 }
 
 /* ---- The database ---------------------------------------------------------------------------------- */
@@ -310,10 +359,18 @@ static bool open_first(sqlite_database *database, char error[STORE_ERROR_MAX])
         session_end(session);
         return false;
     }
-    if (strcmp(database->path, IN_MEMORY) == 0)
+    struct stat file;
+    if (strcmp(database->path, IN_MEMORY) == 0) {
         database->shared = session;
-    else
-        session_end(session);
+        return true;
+    }
+    session_end(session);
+    if (stat(database->path, &file) != 0) {
+        (void)snprintf(error, STORE_ERROR_MAX, "%s is gone.", database->path);
+        return false;
+    }
+    database->device = file.st_dev;
+    database->inode = file.st_ino;
     return true;
 }
 
@@ -334,6 +391,7 @@ static void *open_database(const store_settings *settings, char error[STORE_ERRO
     }
     database->memory = memory;
     database->path = path;
+    database->readers = settings->threads ? settings->threads : 1;
     pthread_mutex_init(&database->turn, NULL);
     sqlite3_soft_heap_limit64(HEAP_BYTES);
     if (!sqlite_read_indexes(database, settings->indexes, error) || !open_first(database, error)) {

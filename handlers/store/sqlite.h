@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "indexes.h"
 #include "store_value.h"
@@ -24,6 +26,10 @@ typedef struct sqlite_database {
     const char *path;
     sqlite_index *indexes; /* constant once it is open */
     size_t index_count;
+    unsigned readers; /* sessions that read, at the most */
+    dev_t device;     /* of the file that was opened at the start; not in memory */
+    ino_t inode;
+    atomic_bool told;       /* the log says why no session can be opened */
     sqlite_session *shared; /* in memory: the one session; else NULL */
     pthread_mutex_t turn;   /* in memory: guards it, from one operation or batch to its end */
 } sqlite_database;
@@ -69,6 +75,7 @@ struct sqlite_session {
     bool ailing;                            /* its last operation failed, which has been logged */
     int wal_pages;                          /* of the log, after the last commit */
     int checkpoint_at;                      /* when it has so many, it is copied into the file */
+    int64_t looked_ms;                      /* when the file was last looked for */
     int64_t expired_ms;                     /* when keys were last looked through */
 };
 
@@ -94,6 +101,9 @@ store_status sqlite_explain(int rc, const char **ret_sentence);
 /* Judges a failure: whether the session is of use after it, and whether it is news. */
 void sqlite_note_failure(sqlite_session *session, int rc);
 void sqlite_answer_failure(store_op *op, store_status status, const char *sentence);
+/* SQLite's code if the path no longer leads to the file that was opened; a file without a name can be
+ * written to, and what is written goes with it. Looks at once, or if it has not for a while. */
+int sqlite_look_for_file(sqlite_session *session, bool now);
 /* In memory, all threads have the same session. */
 void sqlite_take_turn(sqlite_session *session);
 void sqlite_end_turn(sqlite_session *session);

@@ -54,7 +54,9 @@ static void read_one(sqlite_session *session, store_op *op)
 {
     session->deadline_ms = op->deadline_ms;
     session->reading = true;
-    int rc = op->kind == STORE_GET    ? get(session, op)
+    int rc = sqlite_look_for_file(session, false);
+    if (rc == SQLITE_OK)
+        rc = op->kind == STORE_GET    ? get(session, op)
              : op->kind == STORE_LIST ? sqlite_list(session, op)
                                       : list_collections(session, op);
     session->reading = false;

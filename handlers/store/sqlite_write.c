@@ -334,7 +334,7 @@ static int write_all(struct batch *batch, store_op *const ops[], size_t count)
         rc = write_change(batch, &batch->changes[0]);
     if (rc == SQLITE_OK && batch->revision != before)
         rc = set_revision(batch);
-    return rc;
+    return rc == SQLITE_OK ? sqlite_look_for_file(batch->session, true) : rc;
 }
 
 /* The end of what the earliest operation may take. */

@@ -136,6 +136,11 @@ class Server:
             kilobytes = {line.split()[0]: int(line.split()[1]) for line in rollup.readlines()[1:]}
         return 1024 * (kilobytes["Anonymous:"] - kilobytes["LazyFree:"])
 
+    def resident(self):
+        """Bytes of memory that the process holds now, pages of files included."""
+        with open(f"/proc/{self.pid}/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def assert_at_rest(self):
         """No request is in flight any more, and what requests held is back."""
         until(lambda: self.metric("slate_requests_in_flight") == 0, "no request in flight")

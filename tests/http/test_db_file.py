@@ -1,0 +1,41 @@
+"""SQLite's file, and what others do to it while it is open."""
+import os
+import sqlite3
+
+from documents import Documents
+from wire import until
+
+
+def test_nothing_is_written_to_a_file_that_is_gone(server, tmp_path):
+    """It would be acknowledged, and lost when the file is closed."""
+    path, aside = tmp_path / "there.db", tmp_path / "gone.db"
+    db = Documents(server("--db", f"sqlite:{path}"))
+    db.put("/a", 1)
+    os.rename(path, aside)
+    problem = db.put("/a", 2).problem("store-busy")
+    assert "removed or replaced" in problem["detail"]
+    until(lambda: db.get("/a").status == 503, "no stale reading")
+    until(lambda: db.server.admin("/readyz").status == 503, "not ready")
+    problem = db.put("/a", 2).problem("store-busy")
+    assert str(tmp_path) not in problem["detail"]  # that is the operator's
+    assert f"{path} has been removed or replaced" in db.server.errors()
+    path.write_bytes(b"")  # another file is not taken for it
+    assert db.put("/a", 2).status == 503
+    assert path.read_bytes() == b""
+    os.rename(aside, path)
+    until(lambda: db.put("/a", 3).status == 200, "the file is back")
+    assert db.get("/a").json() == 3
+
+
+def test_a_file_that_is_cut_short_does_not_end_the_server(server, tmp_path):
+    path = tmp_path / "cut.db"
+    db = Documents(server("--db", f"sqlite:{path}"))
+    db.fill("x" * 500 for _ in range(1000))
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert len(db.rows("?limit=1000")) == 1000
+    os.truncate(path, 8192)
+    for _ in range(3):
+        assert db.get("?limit=1000").status in (500, 503)
+        assert db.put("/a", 1).status in (500, 503)
+    assert db.server.request("GET", "/json").status == 200
