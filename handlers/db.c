@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../server/options.h"
+#include "db_condition.h"
 #include "db_id.h"
 #include "field.h"
 
@@ -194,7 +195,7 @@ slate_result db_answer_status(slate_request *req, const store_op *op)
     case STORE_NO_MEMORY:
         return slate_answer_refused(req, &op->budget);
     case STORE_UNKNOWN:
-        return answer_later(req, "store-unknown",
+        return answer_later(req, "outcome-unknown",
                             "%s Read before you try again, or make the retry safe: If-Match or "
                             "If-None-Match with PUT, PATCH and DELETE, Idempotency-Key with POST.",
                             op->detail);
@@ -238,10 +239,12 @@ bool db_set_location(slate_request *req, const char *id)
 
 slate_result db_answer_precondition(slate_request *req, uint64_t revision)
 {
+    db_conditions conditions;
+    db_fault fault = {.limit = 0};
     if (revision != 0)
         db_set_etag(req, revision);
-    if (revision != 0 && !slate_header(req, "If-Match") && !slate_header(req, "If-None-Match") &&
-        !slate_header(req, "If-Unmodified-Since"))
+    if (revision != 0 && db_conditions_of(req, &conditions, &fault) &&
+        !db_conditions_bind(&conditions))
         return slate_answer_problem(req, 428, "precondition-required", NULL,
                                     "This server changes a document only under a condition: send "
                                     "If-Match with the entity tag that you have read.");

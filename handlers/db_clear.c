@@ -1,8 +1,7 @@
 /* DELETE of a collection: only with If-Match: *, so that a path that is cut short by mistake does not
  * remove more than was meant. */
-#include <string.h>
-
 #include "db.h"
+#include "db_condition.h"
 
 static slate_result cleared(slate_request *req, void *arg, slate_wake_reason why)
 {
@@ -19,15 +18,12 @@ static slate_result cleared(slate_request *req, void *arg, slate_wake_reason why
 
 slate_result db_clear(slate_request *req)
 {
-    const char *match = slate_header(req, "If-Match");
-    if (!match)
+    if (!slate_header(req, "If-Match"))
         return slate_answer_problem(req, 428, "precondition-required", NULL,
                                     "This would remove every document of the collection; send "
                                     "If-Match: * if that is meant.");
-    if (strcmp(match, "*") != 0)
-        return slate_answer_problem(
-            req, 412, "precondition-failed", NULL,
-            "A collection has no entity tag; it is removed with If-Match: *.");
+    if (!db_collection_proceeds(req))
+        return SLATE_ANSWERED;
     store_op *op = db_begin(req, STORE_CLEAR);
     return op ? store_submit(db.store, op, req, cleared) : SLATE_ANSWERED;
 }

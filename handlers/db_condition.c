@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "date.h"
+#include "db.h"
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
 
@@ -104,6 +105,31 @@ bool db_conditions_of(slate_request *req, db_conditions *ret_conditions, db_faul
                               slate_header(req, "If-Unmodified-Since"), ret_conditions, fault);
 }
 
+/* As for a document, but a collection is always there, and has neither entity tag nor date. */
+bool db_collection_proceeds(slate_request *req)
+{
+    db_conditions c;
+    db_fault fault = {.limit = 0};
+    if (!db_conditions_of(req, &c, &fault)) {
+        db_answer_fault(req, "etag-syntax", &fault);
+        return false;
+    }
+    if (c.match.given && !c.match.any) {
+        slate_answer_problem(req, 412, "precondition-failed", NULL,
+                             "The condition does not hold: a collection has no entity tag; "
+                             "If-Match can only be *.");
+        return false;
+    }
+    if (!c.none_match.any)
+        return true;
+    if (slate_request_method(req) == SLATE_GET)
+        slate_answer_empty(req, 304);
+    else
+        slate_answer_problem(req, 412, "precondition-failed", NULL,
+                             "The condition does not hold: a collection is always there.");
+    return false;
+}
+
 /* ---- Checking ---------------------------------------------------------------------------------- */
 
 /* Whether one of them is the tag of that revision; `weakly` as section 8.8.3.2 has it. */
@@ -129,8 +155,8 @@ db_verdict db_conditions_check(const db_conditions *c, uint64_t revision, int64_
 {
     if (c->match.given && !etags_match(&c->match, revision, false))
         return DB_PRECONDITION_FAILED;
-    if (c->has_unmodified && (revision == 0 || modified > c->unmodified_since))
-        return DB_PRECONDITION_FAILED;
+    if (c->has_unmodified && revision != 0 && modified > c->unmodified_since)
+        return DB_PRECONDITION_FAILED; /* section 13.1.4: ignored where there is no date */
     if (c->none_match.given && etags_match(&c->none_match, revision, true))
         return reading ? DB_NOT_MODIFIED : DB_PRECONDITION_FAILED;
     if (c->has_modified && reading && revision != 0 && modified <= c->modified_since)

@@ -33,6 +33,9 @@ bool db_conditions_read(mem_context *ctx, const char *match, const char *none_ma
 /* Those of a request; the tags lie in its scratch context. */
 bool db_conditions_of(slate_request *req, db_conditions *ret_conditions, db_fault *fault);
 
+/* Checks those of a request for a collection. false: it has been answered. */
+bool db_collection_proceeds(slate_request *req);
+
 /* Whether there is any that a write has to keep. */
 bool db_conditions_bind(const db_conditions *c);
 

@@ -7,6 +7,7 @@
 
 #include "db.h"
 #include "db_bulk.h"
+#include "db_condition.h"
 #include "db_id.h"
 
 #define KEY_MAX 255 /* characters of an Idempotency-Key */
@@ -211,7 +212,7 @@ slate_result db_insert(slate_request *req)
 {
     store_op *op = db_begin(req, STORE_INSERT);
     bool many = true;
-    if (!op || !take_key(req, op) ||
+    if (!op || !db_collection_proceeds(req) || !take_key(req, op) ||
         !(is_lines(req) ? take_lines(req, op) : take_json(req, op, &many)) ||
         !give_ids(req, op, many))
         return SLATE_ANSWERED;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "db_condition.h"
 #include "db_cursor.h"
 #include "field.h"
 
@@ -165,7 +166,7 @@ slate_result db_list(slate_request *req)
                                     accept);
     bool stream = lines > json;
     db_list_state *list = begin(req);
-    if (!list || !read_parameters(req, list, stream))
+    if (!list || !read_parameters(req, list, stream) || !db_collection_proceeds(req))
         return SLATE_ANSWERED;
     store_query *query = list->page->query;
     query->lines = stream;

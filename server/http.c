@@ -373,7 +373,7 @@ bool http_make_ready(server *s)
         "503,\"detail\":\"The requests in flight hold all the memory that the server may use; try "
         "again.\"}";
     static const char unknown[] =
-        "{\"type\":\"/problems/store-unknown\",\"title\":\"The outcome of the write is not known\","
+        "{\"type\":\"/problems/outcome-unknown\",\"title\":\"The outcome of the write is not known\","
         "\"status\":503,\"detail\":\"There is no memory for the answer, but the request may have been "
         "carried out. Read before you try again.\"}";
     static const char failed[] =

@@ -129,9 +129,9 @@ const option_row option_table[] = {
      .detail = "What lists are filtered and ordered by often: for each an index is made at the "
                "start. A collection and a JSON Pointer (RFC 6901) into its documents."},
     {NULL, "require-precondition", OPTION_SWITCH, AT(require_precondition), .fallback = "off",
-     .allowed = "on|off", .argument = "on|off", .help = "428 without If-Match",
-     .detail = "Whether a document is changed or removed only if the request has If-Match or "
-               "If-None-Match, so that no change is lost to another. Without, it is answered 428 "
+     .allowed = "on|off", .argument = "on|off", .help = "428 without a condition",
+     .detail = "Whether a document is changed or removed only if the request has If-Match, "
+               "If-None-Match or If-Unmodified-Since, so that no change is lost to another. Without, it is answered 428 "
                "(RFC 6585)."},
 
     {"Logs and configuration", "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",

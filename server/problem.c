@@ -44,7 +44,7 @@ static const struct {
     {"idempotency-key-reused", "The Idempotency-Key belongs to another request"},
     {"store-off", "There is no document store"},
     {"store-busy", "The document store is busy"},
-    {"store-unknown", "The outcome of the write is not known"},
+    {"outcome-unknown", "The outcome of the write is not known"},
     {"store-failed", "The document store failed"},
     {"no-answer", "The handler failed"},
 };

@@ -171,7 +171,7 @@ void slate_budget_init(const slate_request *req, mem_budget *ret_budget);
 /* As slate_answer_no_memory, for what such a budget has refused: 413 if it was its own limit. */
 slate_result slate_answer_refused(slate_request *req, const mem_budget *budget);
 /* Says that the request has changed something for good, or may have. If memory is refused from here
- * on, the ready-made answer says so (503, "store-unknown"), instead of "try again". */
+ * on, the ready-made answer says so (503, "outcome-unknown"), instead of "try again". */
 void slate_changed(slate_request *req);
 
 /* ---- The program ------------------------------------------------------------------------------ */

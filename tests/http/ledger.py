@@ -249,7 +249,7 @@ class Client:
             self.ledger.broken.append(self.write)
         else:
             answer.problem()
-        return UNKNOWN if answer.status != 503 or kind == "/problems/store-unknown" else REFUSED
+        return UNKNOWN if answer.status != 503 or kind == "/problems/outcome-unknown" else REFUSED
 
     def lose(self):
         self.connection.close()

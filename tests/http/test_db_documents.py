@@ -177,7 +177,13 @@ def test_dates_matter_where_no_tag_does(db):
     assert db.get("/a").json() == 1
     future = "Fri, 31 Dec 9999 23:59:59 GMT"
     assert db.put("/a", 2, f"If-Unmodified-Since: {future}").status == 200
-    assert db.put("/b", 2, f"If-Unmodified-Since: {future}").status == 412
+    assert db.put("/a", 2, "If-Unmodified-Since: yesterday").status == 200
+    for date in (old, future):  # ignored where there is none to compare with (section 13.1.4)
+        assert db.get("/b", f"If-Unmodified-Since: {date}").status == 404
+        assert db.patch("/b", {}, f"If-Unmodified-Since: {date}").status == 404
+        assert db.delete("/b", f"If-Unmodified-Since: {date}").status == 404
+        assert db.put("/b", 2, f"If-Unmodified-Since: {date}").status == 201
+        assert db.delete("/b").status == 204
     assert db.delete("/a", f"If-Unmodified-Since: {future}").status == 204
 
 
@@ -210,6 +216,28 @@ def test_if_none_match_makes_only_what_is_not_there(db):
     assert db.put("/a", 2, 'If-None-Match: "999999"').status == 200
     assert db.put("/b", 2, 'If-None-Match: "999999"').status == 201
     assert db.delete("/a", "If-None-Match: *").status == 412
+    assert db.delete("/a", f"If-None-Match: {tag(db)}").status == 412
+    assert db.delete("/a", f"If-None-Match: W/{tag(db)}").status == 412
+    assert db.delete("/a", f'If-None-Match: "1x", {tag(db)}').status == 412
+    assert db.delete("/none", "If-None-Match: *").status == 404
+    assert db.delete("/a", 'If-None-Match: "999999"').status == 204
+
+
+def test_a_collection_has_no_entity_tag(db):
+    db.put("/a", 1)
+    for method in ("GET", "POST", "DELETE"):
+        def ask(*fields, method=method):
+            body = b"2" if method == "POST" else None
+            return db.request(method, "", *fields, body=body)
+        also = ("If-Match: *",) if method == "DELETE" else ()
+        assert ask('If-Match: "1"').problem("precondition-failed")["status"] == 412, method
+        assert ask("If-None-Match: *", *also).status == (304 if method == "GET" else 412), method
+        for bad in ("If-Match: 1", "If-None-Match: x"):
+            assert ask(bad, *(also if "None" in bad else ())).status == 400, method
+        assert db.get("/a").status == 200 and len(db.rows()) == 1
+    assert db.get("", "If-Match: *", 'If-None-Match: "1"').status == 200
+    assert db.request("POST", "", "If-Match: *", body=b"2").status == 201
+    assert db.delete("", "If-Match: *", 'If-None-Match: "1"').status == 204
 
 
 def test_a_list_may_be_divided_over_lines(db):
@@ -227,7 +255,7 @@ def test_a_list_may_be_divided_over_lines(db):
     assert answer.json() == 3
     rows = db.get("", "Accept: text/html", "Accept: application/x-ndjson", "Accept: application/json;q=0")
     assert rows.media_type == "application/x-ndjson" and len(rows.body.splitlines()) == 1
-    assert db.delete("", "If-Match: *", "If-Match: *").status == 412
+    assert db.delete("", "If-Match: *", "If-Match: *").status == 400
     assert db.get("/a").json() == 3
 
 
@@ -260,9 +288,14 @@ def test_a_precondition_can_be_required(store):
     for answer in (db.put("/a", 2), db.patch("/a", {"x": 1}), db.delete("/a")):
         assert answer.status == 428
         assert "If-Match" in answer.problem("precondition-required")["detail"]
+    bad = "If-Unmodified-Since: 31 February"  # counts as if it was not there
+    for answer in (db.put("/a", 2, bad), db.patch("/a", {"x": 1}, bad), db.delete("/a", bad)):
+        assert answer.status == 428
     assert db.get("/a").json() == 1
     assert db.delete("/b").status == 404
     assert db.patch("/b", {}).status == 404
+    good = f"If-Unmodified-Since: {db.get('/a').header('Last-Modified')}"
+    assert db.put("/a", 2, good).status == 200
     assert db.put("/a", 2, "If-Match: *").status == 200
     assert db.put("/a", 3, f"If-Match: {tag(db)}").status == 200
     assert db.patch("/a", {"x": 1}, f"If-Match: {tag(db)}").status == 200

@@ -66,7 +66,7 @@ def test_a_locked_store_is_busy_and_then_goes_on(server, tmp_path):
     other.execute("BEGIN IMMEDIATE")
     for answer in (db.put("/a", 2), db.post(2), db.patch("/a", 2), db.delete("/a")):
         assert answer.status == 503 and answer.header("Retry-After"), answer
-        assert answer.problem()["type"] in ("/problems/store-busy", "/problems/store-unknown")
+        assert answer.problem()["type"] in ("/problems/store-busy", "/problems/outcome-unknown")
     assert db.get("/a").header("ETag") == tag  # readers are not in the way of a writer
     other.execute("ROLLBACK")
     other.close()

@@ -304,7 +304,7 @@ def is_refusal(answer):
 
 
 def may_have_been_done(answer):
-    return answer.body and answer.json()["type"] == "/problems/store-unknown"
+    return answer.body and answer.json()["type"] == "/problems/outcome-unknown"
 
 
 class Sweep:

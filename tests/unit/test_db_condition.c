@@ -113,6 +113,8 @@ static void the_order_is_that_of_the_rfc(void **state)
         {NULL, NULL, NULL, OLD, 17, DB_PROCEED, DB_PROCEED},
         {NULL, NULL, NULL, "Sun, 06 Nov 1994 08:49:36 GMT", 17, DB_PRECONDITION_FAILED,
          DB_PRECONDITION_FAILED},
+        /* Without a document there is no date to compare with (section 13.1.4). */
+        {NULL, NULL, NULL, OLD, 0, DB_PROCEED, DB_PROCEED},
         {NULL, NULL, "yesterday", "yesterday", 17, DB_PROCEED, DB_PROCEED},
     };
     (void)state;
