@@ -224,11 +224,17 @@ static bool session_alive(void *arg)
     return session->database->shared || !session->broken;
 }
 
+static bool is_over(const sqlite_session *session)
+{
+    return (session->deadline_ms != 0 && clock_ms() >= session->deadline_ms) ||
+           atomic_load_explicit(&session->database->hurried, memory_order_relaxed);
+}
+
 /* Another program holds the lock: waits a little, until the deadline. */
 static int on_busy(void *arg, int times)
 {
     const sqlite_session *session = arg;
-    if (session->deadline_ms != 0 && clock_ms() >= session->deadline_ms)
+    if (is_over(session))
         return 0;
     usleep(times < 10 ? 500 : 5000);
     return 1;
@@ -237,7 +243,7 @@ static int on_busy(void *arg, int times)
 static int on_progress(void *arg)
 {
     const sqlite_session *session = arg;
-    return session->reading && session->deadline_ms != 0 && clock_ms() >= session->deadline_ms;
+    return session->reading && is_over(session);
 }
 
 static int on_commit(void *arg, sqlite3 *db, const char *schema, int pages)
@@ -401,6 +407,12 @@ static void *open_database(const store_settings *settings, char error[STORE_ERRO
     return database;
 }
 
+static void hurry(void *arg)
+{
+    sqlite_database *database = arg;
+    atomic_store(&database->hurried, true);
+}
+
 static double file_size(const char *path, const char *suffix)
 {
     char name[4096];
@@ -430,6 +442,7 @@ const store_backend store_sqlite = {
     .batch = 256,
     .open = open_database,
     .close = close_database,
+    .hurry = hurry,
     .session_open = session_open,
     .session_close = session_close,
     .read = sqlite_read,

@@ -30,6 +30,7 @@ typedef struct sqlite_database {
     dev_t device;     /* of the file that was opened at the start; not in memory */
     ino_t inode;
     atomic_bool told;       /* the log says why no session can be opened */
+    atomic_bool hurried;    /* nothing waits any longer */
     sqlite_session *shared; /* in memory: the one session; else NULL */
     pthread_mutex_t turn;   /* in memory: guards it, from one operation or batch to its end */
 } sqlite_database;

@@ -545,6 +545,8 @@ void store_close(store *s)
         return;
     queue_close(&s->reads);
     queue_close(&s->writes);
+    if (s->backend->hurry)
+        s->backend->hurry(s->database);
     for (size_t i = 0; i < s->thread_count; i++)
         pthread_join(s->threads[i].id, NULL);
     s->backend->close(s->database);

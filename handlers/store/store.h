@@ -145,7 +145,8 @@ typedef struct store_op {
     store_query *query; /* LIST */
     /* Idempotency (INSERT): key "" if none; SHA-256 or the like of the request; what to remember. */
     store_text key, fingerprint, remember;
-    int64_t until_ms; /* monotonic; when its time is over, for those that share one time limit. 0: it
+    int64_t
+        until_ms; /* monotonic; when its time is over, for those that share one time limit. 0: it
                          has one of its own, and store_submit fills this in */
 
     /* ---- Answered: filled in by the store thread, in `memory` */
@@ -229,6 +230,9 @@ typedef struct store_backend {
      * sentence. */
     void *(*open)(const store_settings *settings, char error[STORE_ERROR_MAX]);
     void (*close)(void *database);
+    /* Nobody waits for answers any more: what waits for others, or reads, is to give up. From any
+     * thread, before the sessions are closed. NULL: nothing does. */
+    void (*hurry)(void *database);
     /* A connection for the calling thread. NULL: `error`; the executor tries again, with back-off. */
     void *(*session_open)(void *database, bool writes, char error[STORE_ERROR_MAX]);
     void (*session_close)(void *session);

@@ -1,6 +1,8 @@
 """SQLite's file, and what others do to it while it is open."""
 import os
+import signal
 import sqlite3
+import time
 
 from documents import Documents
 from wire import until
@@ -39,3 +41,24 @@ def test_a_file_that_is_cut_short_does_not_end_the_server(server, tmp_path):
         assert db.get("?limit=1000").status in (500, 503)
         assert db.put("/a", 1).status in (500, 503)
     assert db.server.request("GET", "/json").status == 200
+
+
+def test_a_store_that_waits_does_not_hold_up_the_end(server, tmp_path):
+    """For a lock, that another program has, longer than an operator wants to wait."""
+    path = tmp_path / "locked.db"
+    db = Documents(server("--db", f"sqlite:{path}", "--db-timeout", "300s"))
+    db.put("/a", 1)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with db.server.connect() as connection:
+        connection.start("PUT", db.path("/a"), body=b"2")
+        until(lambda: db.server.metric("slate_requests_in_flight") == 1, "a write that waits")
+        begun = time.monotonic()
+        db.server.signal(signal.SIGTERM)
+        until(lambda: "Draining" in db.server.errors(), "draining")
+        db.server.signal(signal.SIGTERM)
+        assert db.server.wait() == 0
+        assert time.monotonic() - begun < 20
+    other.execute("ROLLBACK")
+    assert other.execute("SELECT json FROM document").fetchall() == [("1",)]
+    other.close()
