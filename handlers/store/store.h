@@ -145,9 +145,9 @@ typedef struct store_op {
     store_query *query; /* LIST */
     /* Idempotency (INSERT): key "" if none; SHA-256 or the like of the request; what to remember. */
     store_text key, fingerprint, remember;
-    int64_t
-        until_ms; /* monotonic; when its time is over, for those that share one time limit. 0: it
-                         has one of its own, and store_submit fills this in */
+    /* Monotonic: when the time is over of those that share one limit. 0: it has one of its own, and
+     * store_submit fills this in. */
+    int64_t until_ms;
 
     /* ---- Answered: filled in by the store thread, in `memory` */
     store_status status;
