@@ -95,6 +95,12 @@ static double random_share(uint64_t *state)
     return ((double)((*state * UINT64_C(2685821657736338717)) >> 12) + 0.5) / (double)(1LL << 52);
 }
 
+/* Time until the next request, of a mean of 1. */
+static double random_gap(uint64_t *state)
+{
+    return -log(random_share(state));
+}
+
 static void read_deck(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -315,7 +321,7 @@ int main(int argc, char **argv)
                                   .sin_port = htons((uint16_t)atoi(argv[2]))};
     unsigned count = (unsigned)atoi(argv[4]);
     double rate = atof(argv[5]), seconds = atof(argv[6]);
-    uint64_t state = strtoull(argv[7], NULL, 10) * 2 + 1;
+    const uint64_t seed = strtoull(argv[7], NULL, 10) * 2 + 1;
     if (inet_pton(AF_INET, argv[1], &address.sin_addr) != 1 || count < 1 || count > 65535 ||
         !(rate > 0) || !(seconds > 0)) {
         fprintf(stderr, "pace: an address, 1 to 65535 connections, a rate and seconds above 0\n");
@@ -330,19 +336,29 @@ int main(int argc, char **argv)
         connect_to(&connections[i], &address);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake when it is due, not up to 50 us later */
 
+    /* Of all plans with random gaps, one with so many requests as the rate says. */
+    const unsigned long to_plan = (unsigned long)(rate * seconds + 0.5);
+    uint64_t state = seed;
+    double gaps = random_gap(&state);
+    for (unsigned long i = 0; i < to_plan; i++)
+        gaps += random_gap(&state);
+    const double gap = seconds / gaps * (double)SECOND;
+    state = seed;
+
     int64_t start = now_ns(), end = start + (int64_t)(seconds * (double)SECOND), due = start;
+    due += (int64_t)(gap * random_gap(&state));
     int64_t free_since = start; /* since then a connection has been idle */
     while (open_count > 0) {
         int64_t now = now_ns();
-        while (due <= now && due < end && idle_first) {
+        while (due <= now && planned < to_plan && idle_first) {
             add(&lateness, now - (due > free_since ? due : free_since));
             begin(take_idle(), &deck[planned++ % deck_size], due);
-            due += (int64_t)(-log(random_share(&state)) / rate * (double)SECOND);
+            due += (int64_t)(gap * random_gap(&state));
             now = now_ns();
         }
-        if (due >= end && (in_flight == 0 || now > end + PATIENCE))
+        if (planned == to_plan && (in_flight == 0 || now > end + PATIENCE))
             break;
-        int64_t wait = due < end && idle_first ? due - now : SECOND;
+        int64_t wait = planned < to_plan && idle_first ? due - now : SECOND;
         struct timespec timeout = {.tv_sec = wait > 0 ? wait / SECOND : 0,
                                    .tv_nsec = wait > 0 ? wait % SECOND : 0};
         struct epoll_event events[256];

@@ -9,6 +9,7 @@ from .metrics import size
 
 WIDTH, HEIGHT = 380, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 18, 38
+AFTER_SECONDS = 6  # of the silence, beside the load; what comes later has a chart of its own
 
 
 def _n(value):
@@ -18,15 +19,15 @@ def _n(value):
 class Chart:
     """A frame with two scales. `x` and `y` map a value to a pixel."""
 
-    def __init__(self, title, x_range, y_range, log_y=False, height=HEIGHT):
-        self.title, self.height = title, height
+    def __init__(self, title, x_range, y_range, log_y=False, height=HEIGHT, right=RIGHT):
+        self.title, self.height, self.right = title, height, right
         self.parts = []
         (self._x0, self._x1), (y0, y1) = x_range, y_range
         self._log = log_y
         self._y0, self._y1 = (math.log10(y0), math.log10(y1)) if log_y else (y0, y1)
 
     def x(self, value):
-        return LEFT + (value - self._x0) / (self._x1 - self._x0) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (value - self._x0) / (self._x1 - self._x0) * (WIDTH - LEFT - self.right)
 
     def y(self, value):
         if self._log:
@@ -48,7 +49,7 @@ class Chart:
     def y_axis(self, ticks, label):
         for value, name in ticks:
             y = self.y(value)
-            self.add(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_n(y)}" y2="{_n(y)}"/>')
+            self.add(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - self.right}" y1="{_n(y)}" y2="{_n(y)}"/>')
             self.text(LEFT - 5, y + 3.5, name, "end")
         middle = (TOP + self.height - BOTTOM) / 2
         self.add(f'<text class="label" transform="translate(11 {_n(middle)}) rotate(-90)" '
@@ -56,12 +57,12 @@ class Chart:
 
     def x_axis(self, ticks, label):
         base = self.height - BOTTOM
-        self.add(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>')
+        self.add(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - self.right}" y1="{base}" y2="{base}"/>')
         for value, name in ticks:
             x = self.x(value)
             self.add(f'<line class="axis" x1="{_n(x)}" x2="{_n(x)}" y1="{base}" y2="{base + 4}"/>')
             self.text(x, base + 15, name, "middle")
-        self.text((LEFT + WIDTH - RIGHT) / 2, self.height - 6, label, "middle")
+        self.text((LEFT + WIDTH - self.right) / 2, self.height - 6, label, "middle")
 
     def line(self, points, css):
         if len(points) > 1:
@@ -122,7 +123,9 @@ def microseconds(value):
 
 def memory_over_time(title, lines, lives, stop):
     """`lines`: [(arm, points, is the typical one)], `lives`: [(arm, points)]; points of (s, bytes)."""
-    end = max(points[-1][0] for _, points, _ in lines)
+    end = min(max(points[-1][0] for _, points, _ in lines), stop + AFTER_SECONDS)
+    lines = [(arm, [p for p in points if p[0] <= end], typical) for arm, points, typical in lines]
+    lives = [(arm, [(min(t, end), b) for t, b in points]) for arm, points in lives]
     top, ticks, unit = size_ticks(max(b for _, points, _ in lines for _, b in points))
     chart = Chart(title, (0, end), (0, top))
     chart.band(0, stop, "load")
@@ -139,15 +142,55 @@ def memory_over_time(title, lines, lives, stop):
 def retention(title, arms):
     """`arms`: {arm: [(seconds after the load, lowest, median, highest bytes)]}"""
     top, ticks, unit = size_ticks(max(max(p[3] for points in arms.values() for p in points), 65536))
-    marks = [p[0] for p in next(iter(arms.values()))]
-    chart = Chart(title, (-0.3, len(marks) - 0.7), (0, top))
+    marks = sorted({p[0] for points in arms.values() for p in points})
+    chart = Chart(title, (math.log10(marks[0]) - 0.2, math.log10(marks[-1]) + 0.2), (0, top))
     chart.y_axis(ticks, f"over the baseline, {unit}")
-    chart.x_axis([(i, f"{_n(t)} s") for i, t in enumerate(marks)], "after the load has stopped")
+    chart.x_axis([(math.log10(t), f"{_n(t)} s") for t in marks], "after the load has stopped, logarithmic")
     for arm, points in arms.items():
-        for i, (_, low, middle, high) in enumerate(points):
-            chart.line([(i, max(0, low)), (i, max(0, high))], f"{arm} thin")
-            chart.dot(i, max(0, middle), arm, f"{arm}, {size(middle)}")
-        chart.line([(i, max(0, p[2])) for i, p in enumerate(points)], arm)
+        for t, low, middle, high in points:
+            x = math.log10(t)
+            chart.line([(x, max(0, low)), (x, max(0, high))], f"{arm} thin")
+            chart.dot(x, max(0, middle), arm, f"{arm}, {size(middle)}")
+        chart.line([(math.log10(p[0]), max(0, p[2])) for p in points], arm)
+    return chart.svg()
+
+
+def at_rates(title, arms):
+    """`arms`: {arm: [(rate, {percentile: (lowest, median, highest us)})]}, rates rising."""
+    rates = [rate for rate, _ in next(iter(arms.values()))]
+    values = [v for points in arms.values() for _, of in points for three in of.values() for v in three]
+    (low, high), ticks = log_ticks(min(values) or 1, max(values))
+    chart = Chart(title, (0, max(rates) * 1.1), (low, high), log_y=True)
+    chart.y_axis([(v, microseconds(v)) for v in ticks], "latency")
+    chart.x_axis([(rate, f"{rate:,.0f}") for rate in rates], "requests a second that come on their own")
+    for arm, points in arms.items():
+        for percentile, css in ((99, ""), (50, " dashed")):
+            known = [(rate, of[percentile]) for rate, of in points if percentile in of]
+            for rate, (least, middle, most) in known:
+                chart.line([(rate, least), (rate, most)], f"{arm} thin")
+                chart.dot(rate, middle, arm, f"{arm}, p{percentile}: {microseconds(middle)}", r=3)
+            chart.line([(rate, middle) for rate, (_, middle, _) in known], arm + css)
+    return chart.svg()
+
+
+def costs(title, arms):
+    """`arms`: [(name, microseconds of CPU, retained bytes)]: what is paid against what is kept. Names
+    stand in the right margin, each as high as its dot, or as close to that as others let it."""
+    least = 65536
+    steps = math.ceil(math.log(max(2, *(kept / least for _, _, kept in arms)), 4))
+    low, high, ticks = least, least * 4**steps, [least * 4**i for i in range(steps + 1)]
+    top, cpu_ticks = linear_ticks(max(cpu for _, cpu, _ in arms))
+    chart = Chart(title, (0, top * 1.25), (low, high), log_y=True, height=max(HEIGHT, 80 + 13 * len(arms)),
+                  right=104)
+    chart.y_axis([(v, size(v).replace(".00", "").replace(".0", "")) for v in ticks], "kept at rest")
+    chart.x_axis([(v, _n(v)) for v in cpu_ticks], "CPU per request, µs")
+    label = TOP - 8
+    for name, cpu, kept in sorted(arms, key=lambda arm: -arm[2]):
+        x, y = chart.x(cpu), chart.y(max(kept, least))
+        label = max(label + 13, y)
+        chart.add(f'<polyline class="lead" points="{_n(x)},{_n(y)} {_n(WIDTH - 108)},{_n(label)}"/>')
+        chart.dot(cpu, max(kept, least), name, f"{name}: {microseconds(cpu)}, {size(kept)}")
+        chart.text(WIDTH - 104, label + 3.5, name)
     return chart.svg()
 
 

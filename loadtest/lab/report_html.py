@@ -11,8 +11,10 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render(report):
-    body = [_head(report), _cards(report), _losses(report)]
-    body += [_scenario(item) for item in report["scenarios"]]
+    body = [_head(report), _cards(report), _losses(report), _overview(report)]
+    for item in report["scenarios"]:
+        if not item.get("of"):
+            body.append(_scenario(item, summary.at_rates(report, item)))
     body += [_method(report), _environment(report)]
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -37,7 +39,8 @@ def _head(report):
 # ---- Verdicts -------------------------------------------------------------------------------------
 
 def _cards(report):
-    cards = [_card(item, name) for item in report["scenarios"] for name in item["primary"]]
+    cards = [_card(item, name) for item in report["scenarios"] if not item.get("of")
+             for name in item["primary"]]
     return ('<section><h2>What was asked before the run</h2><div class="cards">'
             + "".join(cards) + "</div></section>")
 
@@ -62,7 +65,7 @@ def _losses(report):
     lists = ""
     for verdict, words in (("worse", "Where the arena is worse"), ("inconclusive", "What is not known")):
         lines = "".join(
-            f'<li><a href="#{escape(item["name"])}">{escape(item["name"])}</a>, '
+            f'<li><a href="#{escape(item.get("of") or item["name"])}">{escape(item["name"])}</a>, '
             f'{escape(metrics.BY_NAME[name].label)}: '
             f'{escape(report_text.ratio_text(item["ratio"][name]))}</li>'
             for item, name in found[verdict])
@@ -70,16 +73,48 @@ def _losses(report):
     return f'<section class="columns"><h2>Losses and open questions</h2>{lists}</section>'
 
 
+def _overview(report):
+    """A line per scenario: the arena over each malloc there was."""
+    against, rows = summary.overview(report)
+    if len(rows) < 2:
+        return ""
+    heads = "".join(f'<th colspan="{len(summary.OVERVIEW)}">arena / {escape(arm)}</th>' for arm in against)
+    names = "".join(f"<th>{word}</th>" for _ in against for _, word in summary.OVERVIEW)
+    lines = ""
+    for item, ratios in rows:
+        cells = "".join(_overview_cell(ratios[arm].get(name)) for arm in against for name, _ in summary.OVERVIEW)
+        lines += (f'<tr><th><a href="#{escape(item["name"])}">{escape(item["name"])}</a></th>'
+                  f'<td>{escape(item["expected"])}</td><td>{escape(item["outcome"])}</td>{cells}</tr>')
+    return ('<section><h2>All scenarios</h2><p>The arena over each malloc: below 1 it used less. Green: less for '
+            'sure; red: more for sure; grey: the same, as far as it matters; yellow: not known.</p>'
+            f'<div class="wide"><table><thead><tr><th></th><th></th><th></th>{heads}</tr>'
+            f"<tr><th></th><th>expected</th><th>found</th>{names}</tr></thead><tbody>{lines}</tbody>"
+            "</table></div></section>")
+
+
+def _overview_cell(ratio):
+    if not ratio:
+        return "<td>–</td>"
+    said = f"{report_text.ratio_text(ratio)}, {ratio['verdict']}"
+    return (f'<td class="{ratio["verdict"]}" title="{escape(said)}">'
+            f'{report_text.factor(ratio["median"])}</td>')
+
+
 # ---- One scenario -----------------------------------------------------------------------------------
 
-def _scenario(item):
-    invalid = "".join(f'<p class="warning">not used: {escape(said)}</p>' for said in report_text.invalid(item))
-    figures = [figure for figure in (_over_time(item), _retention(item), _holders(item), _latency(item),
-                                     _forest(item), _slots(item)) if figure]
+def _scenario(item, paced):
+    invalid = "".join(f'<p>{escape(of["name"])}, {escape(said)}</p>'
+                      for of in (item, *paced) for said in report_text.invalid(of))
+    if invalid:
+        invalid = f'<details class="warning"><summary>slots that were not used</summary>{invalid}</details>'
+    figures = [figure for figure in (_over_time(item), _retention(item), _holders(item), _costs(item),
+                                     _latency(item), _at_rates(paced), _forest(item), _slots(item)) if figure]
     return (f'<section id="{escape(item["name"])}"><h2>{escape(item["title"])}</h2>'
             f'<p>{escape(item["about"])}.</p><p class="quiet">Expected: {escape(item["expected"])}. '
             f'{escape(item["why"])}</p>{invalid}<div class="figures">{"".join(figures)}</div>'
-            f"{_table(item)}{_incomplete(item)}{_floor(item)}</section>")
+            f"{_table(item)}{_incomplete(item)}{_floor(item)}{_paced_table(paced)}{_others(item)}"
+            + "".join(f'<p class="quiet">{escape(said)}.</p>' for said in report_text.open_connections(item))
+            + "</section>")
 
 
 def _incomplete(item):
@@ -145,9 +180,9 @@ def _retention(item):
     for arm in _arms(item):
         slots = _of(item, arm)
         points = []
-        for marks in zip(*(slot["idle"] for slot in slots)):
+        for due, *marks in zip(item["idle"], *(slot["idle"] for slot in slots)):
             over = [mark["anonymous"] - slot["baseline_bytes"] for mark, slot in zip(marks, slots)]
-            points.append((round(marks[0]["t"], 1), min(over), stats.median(over), max(over)))
+            points.append((due, min(over), stats.median(over), max(over)))
         arms[arm] = points
     if not arms:
         return None
@@ -163,6 +198,10 @@ def _holders(item):
         if looks:
             rows.append((f"{arm}, peak", max(looks, key=lambda look: look["anonymous"])))
     for arm in ("malloc", "arena"):
+        open_ = [slot["open"] for slot in _of(item, arm) if slot.get("open") and "live" in slot["open"]]
+        if open_:
+            rows.append((f"{arm}, open", {k: stats.median([o[k] for o in open_]) for k, _ in holders.LAYERS}))
+    for arm in ("malloc", "arena"):
         rests = [slot["holders"] for slot in _of(item, arm) if slot.get("holders")]
         if rests:
             rows.append((f"{arm}, at rest", {k: stats.median([r[k] for r in rests])
@@ -171,7 +210,83 @@ def _holders(item):
         return None
     return _figure("Who holds it", _legend(holders.LAYERS, "key layer"),
                    charts.holders("Who holds the memory", rows),
-                   "As the server says of itself; the peak is from a run of its own.")
+                   "As the server says of itself; the peak is from a run of its own. " + _pinned(item))
+
+
+def _pinned(item):
+    """Of what each arm retained: what could have been given back, and what could not."""
+    words = []
+    for arm in ("malloc", "arena"):
+        slots = [slot for slot in _of(item, arm) if slot.get("reclaimable_bytes") is not None]
+        if slots:
+            words.append(f"{metrics.size(stats.median([slot['reclaimable_bytes'] for slot in slots]))} of {arm}'s")
+    return (f"At the very end everything was told to give back what it can: {', '.join(words)} went. "
+            "What stays is in use, or pinned by what is." if words else "")
+
+
+def _costs(item):
+    arms = [(arm, of["cpu_us_per_request"], of["retained_bytes"]) for arm, of in item["arms"].items()
+            if of.get("cpu_us_per_request") and of.get("retained_bytes") is not None and arm != "static"]
+    if len(arms) <= len(ARMS):
+        return None
+    return _figure("What is paid, what is kept", "", charts.costs("CPU against retained memory", arms),
+                   "Medians of every arm; left and low is good. Below 64 KiB counts as that.")
+
+
+def _at_rates(paced):
+    arms = {}
+    for item in paced:
+        for arm in ("malloc", "arena"):
+            of = {}
+            for p, name in ((50, "p50_us"), (99, "p99_us")):
+                values = [slot["metrics"][name] for slot in _of(item, arm) if slot["metrics"].get(name)]
+                if values:
+                    of[p] = min(values), stats.median(values), max(values)
+            if of:
+                arms.setdefault(arm, []).append((item["rate"], of))
+    if not arms:
+        return None
+    return _figure("Latency at constant rates", _legend([(a, a) for a in arms]),
+                   charts.at_rates("Latency at constant rates", arms),
+                   "Solid: 99 % are as fast; dashed: half are. Requests come on their own, as users do, and "
+                   "latency counts from when each was due.")
+
+
+def _paced_table(paced):
+    if not paced:
+        return ""
+    rows = ""
+    for item in paced:
+        for name in report_text.OF_RATES:
+            metric, ratio = metrics.BY_NAME[name], item["ratio"].get(name)
+            values = [metrics.number(item["arms"].get(arm, {}).get(name), metric.unit) for arm in ("malloc", "arena")]
+            verdict = ratio["verdict"] if ratio else ""
+            rows += (f"<tr><th>{item['rate']:,.0f} a second</th><td>{escape(metric.label)}</td>" +
+                     "".join(f"<td>{escape(v)}</td>" for v in (*values, report_text.ratio_text(ratio))) +
+                     f'<td class="verdict {verdict}">{verdict}</td></tr>')
+    return ('<h3>At constant rates: 30, 60 and 80 % of what the slower arm can do</h3>'
+            '<div class="wide"><table><thead><tr><th></th><th></th><th>malloc</th><th>arena</th>'
+            f"<th>arena / malloc</th><th>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>")
+
+
+def _others(item):
+    shown = {arm: of for arm, of in item["others"].items() if arm not in ("plain", "static")}
+    if not shown:
+        return ""
+    names = report_text.of_others(item)
+    heads = "".join(f'<th colspan="3">{escape(metrics.BY_NAME[name].label)}</th>' for name in names)
+    rows = ""
+    for arm, of in shown.items():
+        cells = ""
+        for name in names:
+            ratio = of["ratio"].get(name)
+            verdict = ratio["verdict"] if ratio else ""
+            cells += (f"<td>{escape(metrics.number(item['arms'][arm].get(name), metrics.BY_NAME[name].unit))}</td>"
+                      f"<td>{escape(report_text.ratio_text(ratio))}</td>"
+                      f'<td class="verdict {verdict}">{verdict}</td>')
+        rows += (f'<tr><th title="{escape(of["about"])}">{escape(of["over"])} / {escape(arm)}</th>{cells}</tr>')
+    return (f'<h3>Other mallocs and other factors</h3><div class="wide"><table><thead><tr><th></th>{heads}</tr>'
+            f"</thead><tbody>{rows}</tbody></table></div>")
 
 
 def _curve(slots, which):
@@ -214,7 +329,10 @@ def _forest(item):
 
 def _slots(item):
     metric = metrics.BY_NAME[item["primary"][0]]
-    unit, scale = ("MiB", 1 << 20) if metric.unit == "bytes" else ("µs", 1)
+    unit, scale = "µs", 1
+    if metric.unit == "bytes":
+        most = max((slot["metrics"].get(metric.name) or 0 for slot in item["slots"]), default=0)
+        unit, scale = ("MiB", 1 << 20) if most >= 1 << 20 else ("KiB", 1 << 10)
     points = []
     for slot in item["slots"]:
         value = slot["metrics"].get(metric.name) if slot["valid"] else None
@@ -266,8 +384,10 @@ METHOD = (
     ("Memory", "Peak: the kernel's high-water mark since the load began. Retained: anonymous memory less what "
      "is lazily freed, five seconds after the load, over the baseline before it and less the growth of what "
      "is live."),
-    ("Latency", "A closed loop: connections that never pause. Such latency is mostly waiting in line, and "
-     "follows throughput. wrk adds requests to its histogram that it did not send; that correction is undone "
+    ("Latency", "A closed loop: each connection sends its next request when the answer to the last is here. A "
+     "slow server is then asked less, and its latency is mostly waiting in line. At constant rates the loop is "
+     "open: requests come at random times, whether or not others have been answered, and latency counts from "
+     "when one was due. wrk adds requests to its histogram that it did not send; that correction is undone "
      "exactly, and both are drawn. Percentiles with fewer than ten samples beyond them are not shown."),
     ("Verdict", "Arena and malloc run next to each other, ABBA or BAAB by the seed. The median of the pairs' "
      "ratios has an exact interval from order statistics. Better or worse: the whole interval is beyond 2 % "

@@ -4,6 +4,7 @@ wide as a win."""
 from . import metrics, summary
 from .holders import LAYERS
 
+FEW = 5  # scenarios, which need no overview
 OF_OTHERS = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
 
 SIGNS = {"better": "better", "worse": "WORSE", "equivalent": "~", "inconclusive": "?",
@@ -85,7 +86,7 @@ def scenario(item, colour, paced=()):
     lines += ["  " + line for line in at_rates(paced)]
     if incomplete(item):
         lines.append(f"  {incomplete(item)}")
-    lines += [f"  INVALID {said}" for of in (item, *paced) for said in invalid(of)]
+    lines += [f"  INVALID {of['name']}, {said}" for of in (item, *paced) for said in invalid(of)]
     if item["noisy"]:
         lines.append(f"  {item['noisy']} of {len(item['slots'])} slots ran while the machine was noisy")
     return lines
@@ -109,9 +110,7 @@ def at_rates(paced):
             cells.append(f"{' → '.join(values)}  {ratio_text(ratio)} {SIGNS[ratio['verdict']]}" if ratio
                          else "–")
         rows.append((f"{item['rate']:,.0f}", *cells))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [RATES_SAY] + ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths)).rstrip()
-                          for row in rows]
+    return [RATES_SAY] + ["  " + line for line in _in_columns(rows, left=0)]
 
 
 def open_connections(item):
@@ -124,12 +123,17 @@ def open_connections(item):
                    f"at the start" + (f"; all memory, shared out: {', '.join(layers)}" if layers else ""))
 
 
+def of_others(item):
+    """What is shown of arms beside the pair: what was asked, and always CPU and memory."""
+    return [m.name for m in metrics.ALL if m.name in item["primary"] or m.name in OF_OTHERS]
+
+
 def others(item):
-    """A table of the arms beside the pair: on what was asked, and always on CPU and memory."""
+    """A table of the arms beside the pair."""
     shown = {name: of for name, of in item["others"].items() if name not in ("plain", "static")}
     if not shown:
         return []
-    names = [m.name for m in metrics.ALL if m.name in item["primary"] or m.name in OF_OTHERS]
+    names = of_others(item)
     rows = [("", *(text for name in names for text in (metrics.BY_NAME[name].label, "")))]
     for arm, of in shown.items():
         cells = []
@@ -165,6 +169,32 @@ def headline(report):
     return f"arena against malloc, {sum(map(len, found.values()))} comparisons: {', '.join(parts)}"
 
 
+SHORT = {"better": "", "worse": "!", "equivalent": "~", "inconclusive": "?", "client-bound": "?"}
+
+
+def overview(report):
+    """A line per scenario, where there are many."""
+    against, found = summary.overview(report)
+    if len(found) <= FEW:
+        return []
+    columns = [(arm, name, word) for arm in against for name, word in summary.OVERVIEW
+               if arm == "malloc" or word != "peak"]
+    rows = [("", "expected", "found", *(f"{word}, {arm}" for arm, _, word in columns))]
+    for item, ratios in found:
+        cells = [ratios[arm].get(name) for arm, name, _ in columns]
+        rows.append((item["name"], item["expected"], item["outcome"],
+                     *(factor(r["median"]) + SHORT[r["verdict"]] if r else "–" for r in cells)))
+    return ["all scenarios, arena over each malloc; ! more for sure, ~ the same, ? not known, else less:",
+            *("  " + line for line in _in_columns(rows)), ""]
+
+
+def _in_columns(rows, left=3):
+    """The first `left` columns begin, the others end below each other."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) if i < left else cell.rjust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
+
+
 def render(report, colour=False):
     env = report["environment"]
     lines = [f"slate {env['revision'] or ''} on {env['cpu']}, {env['processors']} processors, "
@@ -173,8 +203,8 @@ def render(report, colour=False):
     lines += [f"WARNING: {said}" for said in env["warnings"]]
     for item in report["scenarios"]:
         if not item.get("of"):
-            paced = [other for other in report["scenarios"] if other.get("of") == item["name"]]
-            lines += scenario(item, colour, paced) + [""]
+            lines += scenario(item, colour, summary.at_rates(report, item)) + [""]
+    lines += overview(report)
     lines.append(headline(report))
     lines += [f"  worse: {said}" for said in losses(report)]
     lines.append("~ within 2 % (times) or 5 % and 256 KiB (memory); ? the interval allows both; "

@@ -15,6 +15,7 @@ from .idle import Trickle, Watch
 from .server import Server, ServerError
 
 SAMPLE_SECONDS = 0.04
+PACED_SAMPLE_SECONDS = 0.25  # the lab's work may delay a client that has to be in time
 SETTLE_SECONDS = 0.1
 AT_REST_SECONDS = 5  # after the load; looks that come later are for the curve
 AFTER_LOAD_SECONDS = 0.1  # the server ends what the client no longer waits for,
@@ -105,7 +106,7 @@ class Slot:
             if stop is None:
                 client_ns, occupied_ns = proc.cpu_ns(client.pid), proc.occupied_ns(client.pid)
                 client_seen = now
-            self.bench.watches.pause(SAMPLE_SECONDS)
+            self.bench.watches.pause(PACED_SAMPLE_SECONDS if self._by("pace") else SAMPLE_SECONDS)
         said = client.stderr.read().decode(errors="replace").strip()
         client.stderr.close()
         if client.returncode != 0 or not os.path.exists(out):

@@ -10,7 +10,7 @@ def scenario(definition, slots, counted):
     """`definition`: Scenario; `slots`: as Slot.report() gives them; `counted`: arm -> Counting.run()."""
     used = _used(slots)
     arms = {}
-    for slot in used:
+    for slot in sorted(used, key=lambda slot: list(ALL).index(slot["arm"])):
         arms.setdefault(slot["arm"], []).append(slot)
     for arm, slots_of_arm in arms.items():
         for slot in slots_of_arm:
@@ -21,7 +21,7 @@ def scenario(definition, slots, counted):
         "name": definition.name, "title": definition.title, "about": definition.about,
         "expected": definition.expected, "why": definition.why, "primary": definition.primary,
         "connections": definition.load.connections, "client": definition.load.client,
-        "of": definition.of, "rate": definition.load.rate,
+        "of": definition.of, "rate": definition.load.rate, "idle": definition.idle,
         "request_bytes": definition.body_bytes(),
         "arms": {arm: medians(of_arm) for arm, of_arm in arms.items()},
         "ratio": ratios(_pairs(used)),
@@ -119,6 +119,25 @@ def outcome(result):
         if verdict in verdicts:
             return name
     return "equivalent"
+
+
+def at_rates(report, item):
+    """The items of a report that are `item` at a constant rate, the lowest first."""
+    return sorted((other for other in report["scenarios"] if other.get("of") == item["name"]),
+                  key=lambda other: other["rate"])
+
+
+OVERVIEW = (("cpu_us_per_request", "CPU"), ("peak_rss_bytes", "peak"), ("retained_bytes", "retained"))
+
+
+def overview(report):
+    """(arms that the arena was held against, [(item, {arm: {metric: ratio}})])"""
+    items = [item for item in report["scenarios"] if not item.get("of")]
+    against = ["malloc"] + [arm for arm in ALL if arm != "static" and any(
+        item["others"].get(arm, {}).get("over") == "arena" for item in items)]
+    return against, [(item, {arm: item["ratio"] if arm == "malloc" else
+                             item["others"].get(arm, {}).get("ratio", {}) for arm in against})
+                     for item in items]
 
 
 def tally(report):

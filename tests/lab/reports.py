@@ -58,3 +58,17 @@ def report(**of_echo):
                             "libc": "glibc 2.36", "wrk": "wrk 4.1.0", "revision": "abc", "warnings": [],
                             "build": {"buildtype": "release"},
                             "versions": {"arena": {"alloc": "arena", "options": {"pool": "on"}}}}}
+
+
+def suite():
+    """With other arms, a scenario that holds connections, and constant rates."""
+    more = [slot(arm, None, block, cpu_us_per_request=cpu, retained_bytes=kept << 20) for block in range(3)
+            for arm, cpu, kept in (("jemalloc", 90.0, 9), ("mimalloc", 85.0, 12), ("malloc-trim", 101.0, 0))]
+    made = report(echo=slots() + more, spike=slots(ratio=1.2) + more)
+    item = scenario.load("open")
+    held = [of | {"metrics": of["metrics"] | {"held_bytes_per_connection": 13_000.0}} for of in slots()]
+    made["scenarios"].append(summary.scenario(item, held, COUNTED))
+    for share, rate in ((0.3, 1000), (0.6, 2000)):
+        paced = scenario.at_rate(scenario.load("echo"), share, rate)
+        made["scenarios"].append(summary.scenario(paced, slots(), {}))
+    return made

@@ -225,9 +225,8 @@ def pace_at(build, address, deck, tmp_path, rate, seconds=1, connections=8):
 
 def test_requests_come_at_the_rate_that_is_asked_for(build, answers, deck, tmp_path):
     found = pace_at(build, answers, deck(), tmp_path, 200)
-    assert 130 < found["planned"] < 270 and found["requests"] == found["planned"]
+    assert found["requests"] == found["planned"] == 200
     assert (found["errors"], found["wrong_status"], found["unrecorded"]) == (0, 0, 0)
-    assert pace_at(build, answers, deck(), tmp_path, 200)["planned"] == found["planned"]  # chance is the same
 
 
 def test_latency_counts_from_when_a_request_was_due(build, answers, deck, tmp_path):

@@ -104,6 +104,65 @@ def test_the_terminal_shows_each_metric_and_how_sure_it_is():
     assert "\x1b" not in text and "\x1b[32mbetter" in report_text.render(reports.report(), colour=True)
 
 
+@pytest.fixture(scope="module")
+def suite():
+    return reports.suite()
+
+
+def test_a_suite_is_as_well_formed_as_a_comparison(suite):
+    page = report_html.render(suite)
+    parsed(page)
+    for drawing in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        root = ElementTree.fromstring(drawing)
+        _, _, width, height = map(float, root.get("viewBox").split())
+        assert all(0 <= float(text.get("y", 0)) <= height for text in root.iter("text"))
+    anchors = set(re.findall(r'<section id="([^"]+)"', page))
+    assert anchors == {"echo", "spike", "open"} >= set(re.findall(r'href="#([^"]+)"', page))
+
+
+def test_the_arena_is_shown_over_every_malloc(suite):
+    page, text = report_html.render(suite), report_text.render(suite)
+    for arm in ("malloc", "malloc-trim", "jemalloc", "mimalloc"):
+        assert page.count(f">arena / {arm}</th>") >= 1
+    assert re.search(r"arena / jemalloc +90.0 µs +0.8\d\d \[.*better", text)
+    assert '<td class="worse"' in page  # spike: 1.2 times malloc's CPU
+
+
+def test_many_scenarios_have_an_overview():
+    report = reports.report()
+    assert "all scenarios" not in report_text.render(report)
+    report["scenarios"] += [item | {"name": f"{item['name']}{i}"} for i in range(3) for item in report["scenarios"]]
+    text = report_text.render(report)
+    assert re.search(r"^  echo2 +arena +arena +0.700 ", text, re.MULTILINE)
+
+
+def test_constant_rates_stand_with_their_scenario_and_say_what_they_are(suite):
+    page, text = report_html.render(suite), report_text.render(suite)
+    assert "Latency at constant rates" in page and "1,000 a second" in page
+    assert text.index("at constant rates") < text.index("spike:") and "2,000  100 µs → " not in text
+    for words in (page, text):
+        assert "whether or not" in words and "when the answer" in words
+
+
+def test_open_connections_say_who_holds_what(suite):
+    said = "each of 5,000 open connections holds 12.7 KiB more than at the start"
+    for words in (report_html.render(suite), report_text.render(suite)):
+        assert f"arena: {said}" in words and "libmicrohttpd's connections 8.19 KiB" in words.replace("&#x27;", "'")
+
+
+def test_what_a_last_trim_gave_back_is_told_from_what_is_pinned(suite):
+    assert "1.00 MiB of malloc&#x27;s, 48.8 KiB of arena&#x27;s went" in report_html.render(suite)
+
+
+def test_every_arm_has_its_place_in_what_is_paid_and_what_is_kept(suite):
+    (drawing,) = re.findall(r'<svg[^>]*aria-label="CPU against retained memory".*?</svg>',
+                            report_html.render(suite), re.DOTALL)[:1]
+    names = re.findall(r">([a-z-]+)</text>", drawing)
+    assert {"malloc", "arena", "plain", "jemalloc", "mimalloc", "malloc-trim"} <= set(names)
+    heights = [float(y) for y in re.findall(r'x="276" y="([\d.]+)"', drawing)]
+    assert len(heights) == 6 and all(b - a >= 12.9 for a, b in zip(heights, heights[1:]))
+
+
 def test_a_report_survives_its_file():
     report = json.loads(json.dumps(reports.report()))
     assert report_html.render(report) and report_text.render(report)
