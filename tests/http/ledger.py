@@ -7,9 +7,11 @@ A client writes documents of its own, a member of its own in a document that it 
 and new documents, one or many at a time, under an idempotency key.
 """
 import collections
+import contextlib
 import json
 import random
 import resource
+import sqlite3
 import threading
 import time
 
@@ -438,6 +440,14 @@ class Load:
         self.ending.set()
         for thread in self.threads:
             thread.join()
+
+
+def check_file(path):
+    """A SQLite file, as any other program sees it beside the server."""
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        newest = file.execute("SELECT max(revision) FROM document").fetchone()[0]
+        assert file.execute("SELECT revision FROM counter").fetchone()[0] >= newest
 
 
 def revision_of(answer):

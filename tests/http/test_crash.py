@@ -5,16 +5,14 @@ Three times by default; SLATE_TEST_CRASHES=20 is the long form:
 
     SLATE_TEST_CRASHES=20 tests/run --tree release --only http -k crash
 """
-import contextlib
 import os
 import random
-import sqlite3
 import subprocess
 
 import pytest
 
 import documents
-from ledger import UNKNOWN, Ledger, Load
+from ledger import UNKNOWN, Ledger, Load, check_file
 from process import REPORT
 from wire import until
 
@@ -28,14 +26,6 @@ def crash(server):
     server.process.wait()
     assert not REPORT.search(server.errors()), server.errors()
     server.release()
-
-
-def check_file(path):
-    """As any other program sees the file, beside the server."""
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        newest = file.execute("SELECT max(revision) FROM document").fetchone()[0]
-        assert file.execute("SELECT revision FROM counter").fetchone()[0] >= newest
 
 
 def wait_for_sessions():
