@@ -49,6 +49,14 @@ bool date_print(int64_t seconds, char ret_text[static DATE_MAX])
     return true;
 }
 
+/* strptime takes any day up to the 31st. */
+static bool month_has_day(const struct tm *t)
+{
+    struct tm day = {.tm_year = t->tm_year, .tm_mon = t->tm_mon, .tm_mday = t->tm_mday};
+    (void)timegm(&day); /* a day too many is one of the next month then */
+    return day.tm_mon == t->tm_mon;
+}
+
 bool date_read(const char *text, int64_t *ret_seconds)
 {
     /* IMF-fixdate, and the two obsolete forms that a recipient must read. */
@@ -58,8 +66,10 @@ bool date_read(const char *text, int64_t *ret_seconds)
         struct tm t = {0};
         const char *end = strptime(text, forms[i], &t);
         if (end && *end == '\0') {
-            *ret_seconds = (int64_t)timegm(&t);
-            return true;
+            bool is_date = month_has_day(&t);
+            if (is_date)
+                *ret_seconds = (int64_t)timegm(&t);
+            return is_date;
         }
     }
     return false;

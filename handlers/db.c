@@ -148,10 +148,10 @@ store_op *db_begin(slate_request *req, store_kind kind)
     return op;
 }
 
-bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const char *json_pointer,
+bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const slate_where *place,
                    store_text *ret_json)
 {
-    slate_where where = {.json_pointer = json_pointer};
+    slate_where where = place ? *place : (slate_where){.limit = 0};
     json_writer w;
     json_writer_init(&w, op->memory, 0, db.json_depth, false);
     json_write_tree(&w, tree);

@@ -35,8 +35,8 @@ store_op *db_new_op(slate_request *req, store_kind kind);
 /* The same, released when the request ends. */
 store_op *db_begin(slate_request *req, store_kind kind);
 /* Writes a document as it is stored, into the operation's memory. false: a problem has been answered,
- * about `json_pointer` of the body (may be NULL). */
-bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const char *json_pointer,
+ * about that place of the body (NULL: it is the whole body). */
+bool db_store_json(slate_request *req, store_op *op, const json_t *tree, const slate_where *place,
                    store_text *ret_json);
 
 /* ---- Answers (db.c) ----------------------------------------------------------------------------- */

@@ -39,7 +39,8 @@ bool db_bulk_array(slate_request *req, store_op *op, const json_t *array)
     for (size_t i = 0; documents && i < count; i++) {
         char pointer[24];
         snprintf(pointer, sizeof pointer, "/%zu", i);
-        if (!db_store_json(req, op, json_array_get(array, i), pointer, &documents[i].json))
+        const slate_where place = {.json_pointer = pointer};
+        if (!db_store_json(req, op, json_array_get(array, i), &place, &documents[i].json))
             return false;
     }
     op->count = count;
@@ -79,8 +80,9 @@ static bool take_line(lines *l, int line, size_t start, size_t size)
     json_read_problem problem;
     mem_context *before = mem_switch(l->ctx);
     json_t *tree = json_read(l->text + start, size, db.json_depth, &problem);
+    const slate_where place = {.line = line, .column = 1, .offset = start};
     bool stored =
-        tree && db_store_json(l->req, l->op, tree, NULL, &l->documents[l->op->count].json);
+        tree && db_store_json(l->req, l->op, tree, &place, &l->documents[l->op->count].json);
     json_bridge_release(tree);
     mem_switch(before);
     mem_reset(l->ctx);

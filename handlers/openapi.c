@@ -29,6 +29,11 @@ static bool fail(const building *b, const char *what, const char *path, const ch
     return false;
 }
 
+static bool no_memory(const building *b, const char *path)
+{
+    return fail(b, "needs more memory for", path, "");
+}
+
 /* The parameters in braces, each by reference. */
 static bool add_parameters(const building *b, json_t *item, const char *path)
 {
@@ -41,10 +46,13 @@ static bool add_parameters(const building *b, json_t *item, const char *path)
         }
         json_t *reference = json_pack(
             "{s:o}", "$ref", json_sprintf("#/components/parameters/%.*s", (int)length, at + 1));
-        json_array_append_new(list, reference);
+        if (json_array_append_new(list, reference) != 0) { /* also if there is none */
+            json_decref(list);
+            return no_memory(b, path);
+        }
     }
     if (json_array_size(list) > 0)
-        return json_object_set_new(item, "parameters", list) == 0;
+        return json_object_set_new(item, "parameters", list) == 0 || no_memory(b, path);
     json_decref(list);
     return true;
 }
@@ -83,7 +91,8 @@ static bool add_route(building *b, const slate_route *route)
             return false;
     }
     return add_parameters(b, item, route->path) &&
-           json_object_set_new(item, "summary", json_string(route->summary)) == 0;
+           (json_object_set_new(item, "summary", json_string(route->summary)) == 0 ||
+            no_memory(b, route->path));
 }
 
 static size_t count_operations(const json_t *paths)

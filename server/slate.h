@@ -79,7 +79,8 @@ const char *slate_body(slate_request *req, size_t *ret_size);
  * type and every limit. NULL: a problem has been answered, return SLATE_ANSWERED. The raw body is
  * released: a tree does not point into it. Once per request. */
 json_t *slate_body_json(slate_request *req);
-/* The same for a text that stays where it is: the body, to be parsed again after a wait. */
+/* The same for a text that stays where it is: the body, to be parsed again after a wait, and as often
+ * as needed. This tree, too, is the request's, and ends when the handler returns. */
 json_t *slate_read_json(slate_request *req, const char *text, size_t size);
 /* Answers with what json_read said. */
 slate_result slate_answer_unreadable(slate_request *req, const json_read_problem *problem);
@@ -120,8 +121,9 @@ typedef struct slate_wait slate_wait;
  * at any return; request context and body stay. `then` runs once slate_wake has been called, or
  * after `within_ms` (which is looked at ten times a second). If the request ends before (its connection
  * broke, the server stops) `then` does not run: what it would have released belongs into a mem_on_reset
- * callback of the request context. NULL: no memory, for this or for something before; a ready-made answer is sent, return
- * SLATE_ANSWERED. */
+ * callback of the request context. The reaper's clock stands still while a request waits. A handler that
+ * returns SLATE_ANSWERED after all has given the wait up, and `then` does not run. NULL: no memory, for
+ * this or for something before; a ready-made answer is sent, return SLATE_ANSWERED. */
 slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_continuation *then,
                              void *arg);
 /* Ends a wait, from any thread: exactly once for every wait begun, also after it timed out or its
@@ -138,9 +140,13 @@ typedef enum {
     SLATE_STREAM_BROKEN   /* the answer cannot be completed: the connection is closed */
 } slate_stream_state;
 
-/* Writes up to `room` bytes of the answer to `into`. Runs on the request's thread when the client has
- * taken what was before, its scratch context current and reset afterwards. `why` is SLATE_TIMED_OUT
- * after a wait that was not ended in time. */
+/* Writes up to `room` bytes of the answer to `into`: a hundred at least, so what is longer in one piece
+ * must be remembered in between. Runs on the request's thread when the client has taken what was before,
+ * its scratch context current and reset afterwards. `why` is SLATE_TIMED_OUT after a wait that was not
+ * ended in time. The head has been sent, so that nothing can be answered any more: whatever goes wrong
+ * is SLATE_STREAM_BROKEN, and so are MORE without a byte, WAITING without a wait, and any memory that
+ * was refused, whether the producer noticed or not. A wait that is begun must be returned as WAITING:
+ * with any other state it is given up. */
 typedef slate_stream_state slate_producer(slate_request *req, void *arg, char *into, size_t room,
                                           size_t *ret_size, slate_wake_reason why);
 

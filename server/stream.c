@@ -24,7 +24,8 @@ static ssize_t produce(slate_request *req, char *into, size_t room, slate_wake_r
         size_t size;
         connection_set_deadline(req->conn, clock_ms(), request_server(req)->opts.idle_timeout);
         slate_stream_state state = request_produce(req, into, room, &size, why);
-        if (req->budget.refused != MEM_GRANTED || size > room)
+        assert(size <= room && "a producer keeps to its room");
+        if (req->budget.refused != MEM_GRANTED)
             return MHD_CONTENT_READER_END_WITH_ERROR;
         switch (state) {
         case SLATE_STREAM_MORE:

@@ -104,6 +104,10 @@ def test_the_bad_element_of_an_array_is_named(store):
     assert answer.status == 422
     problem = answer.problem("document-too-large")
     assert (problem["json_pointer"], problem["limit"]) == ("/1", 2048)
+    answer = db.post_lines(b'1\n\n{"a":[' + b",".join([b"1e20"] * 100) + b"]}\n2\n")
+    assert answer.status == 422
+    problem = answer.problem("document-too-large")
+    assert (problem["line"], problem["offset"], problem["limit"]) == (3, 3, 2048)
     assert db.rows() == []
 
 

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from documents import Documents
-from wire import until
+from wire import Closed, until
 
 LINES = "Accept: application/x-ndjson"
 
@@ -68,3 +68,18 @@ def test_streams_need_little(store, flag):
     assert len(db.get("", LINES).body.splitlines()) == 300
     assert sum(len(page.json()) for page in db.pages("?limit=1000")) == 300
     db.server.assert_at_rest()
+
+
+def test_a_stream_that_breaks_off_leaves_a_line_in_the_log(store):
+    db = Documents(store("--body-limit", "1M"))
+    for n in range(10):
+        db.put(f"/{n}", "x" * (10_000 if n < 9 else 900_000))
+    db.server.stop()
+    again = Documents(store("--body-limit", "64K", "--request-memory", "128K"))
+    again.name = db.name
+    for _ in range(20):
+        with pytest.raises(Closed):
+            again.get("", LINES)
+    errors = again.server.errors()
+    assert 1 <= errors.count("broken off") < 20 and "There is no memory for this." in errors
+    again.server.assert_at_rest()

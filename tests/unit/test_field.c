@@ -85,7 +85,11 @@ static void dates_are_read_in_three_forms_and_written_in_one(void **state)
                                          "Sun, 06 Nov 1994 08:49:37",
                                          "784111777",
                                          "Sun, 06 Nov 1994 08:49:37 GMT+1",
-                                         "Sun, 06 Foo 1994 08:49:37 GMT"};
+                                         "Sun, 06 Foo 1994 08:49:37 GMT",
+                                         "Thu, 31 Feb 2000 00:00:00 GMT",
+                                         "Thu, 29 Feb 2001 00:00:00 GMT",
+                                         "Saturday, 31-Apr-94 08:49:37 GMT",
+                                         "Sun Jun 31 08:49:37 1994"};
     char text[DATE_MAX];
     int64_t seconds = 0;
     (void)state;
@@ -95,6 +99,9 @@ static void dates_are_read_in_three_forms_and_written_in_one(void **state)
     }
     for (size_t i = 0; i < COUNT(others); i++)
         assert_false(date_read(others[i], &seconds));
+    assert_true(date_read("Tue, 29 Feb 2000 00:00:00 GMT", &seconds));
+    assert_int_equal(seconds, 951782400);
+    assert_true(date_read("Thu, 30 Jun 1994 23:59:60 GMT", &seconds)); /* a leap second */
     assert_true(date_print(784111777, text));
     assert_string_equal(text, forms[0]);
     assert_true(date_print(0, text));

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -95,12 +96,40 @@ static void every_disagreement_is_an_error(void **state)
     }
 }
 
+/* How many allocations are granted before one is refused; all later ones are granted again. */
+static unsigned granted;
+
+static void *refuse_one(size_t size)
+{
+    return granted-- == 0 ? NULL : malloc(size);
+}
+
+static void want_of_memory_is_an_error(void **state)
+{
+    json_t *document = NULL;
+    unsigned refusals = 0;
+    (void)state;
+    for (; !document; refusals++) {
+        char error[OPENAPI_ERROR_MAX];
+        json_set_alloc_funcs(refuse_one, free);
+        granted = refusals;
+        document = build(DOCUMENT(GOOD, ""), error);
+        json_set_alloc_funcs(malloc, free);
+        assert_true(document || *error);
+    }
+    assert_true(refusals > 20);
+    const json_t *item = json_object_get(json_object_get(document, "paths"), "/things/{id}");
+    assert_int_equal(json_array_size(json_object_get(item, "parameters")), 1);
+    json_decref(document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_is_described),
         cmocka_unit_test(a_path_gets_summary_and_parameters),
         cmocka_unit_test(every_disagreement_is_an_error),
+        cmocka_unit_test(want_of_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("openapi", tests, NULL, NULL);
 }
