@@ -9,6 +9,7 @@
 
 #define FIRST_ROWS 64 /* so many are asked for at once */
 #define ROW_DEPTH 4   /* of what is written here around documents */
+#define ROW_AROUND 80 /* bytes of it, at the most, besides the id */
 
 static void give(store_op *op, json_writer *w)
 {
@@ -126,6 +127,8 @@ static void write_row(struct rows *r, const PGresult *row)
     store_text id = pg_value(row, 0, 0), body = pg_value(row, 0, 2);
     if (r->op->rows > 0 && !r->query->lines)
         json_write_raw(w, ",", 1);
+    if (!w->text) /* the first: a page of one large row is not to be grown for its last bytes */
+        w->expected = ROW_AROUND + id.size + body.size;
     json_write_begin_object(w);
     json_write_literal_key(w, "id");
     json_write_string(w, id.at, id.size);
