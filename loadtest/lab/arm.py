@@ -1,6 +1,7 @@
 """Arms: the programs and settings that are compared. A row here is an arm everywhere."""
 
 import os
+import signal
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +26,9 @@ class Arm:
     trims: bool = False  # gives back what it can once the load has ended
     over: str | None = None  # the arm that it is held against: the report shows over / this
     about: str = ""  # in a report
+    needs_port: bool = False  # it cannot choose one for itself
+    count_signal: int = signal.SIGUSR1  # makes it print how many requests it has answered,
+    count_path: str | None = None  # or where it says so
 
     @property
     def is_slate(self):

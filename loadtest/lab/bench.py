@@ -4,6 +4,7 @@ running. Made once per run of the lab."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -119,10 +120,11 @@ class Bench:
 
     def _start(self, arm, scenario, path, preloaded=(), **more_env):
         self._servers = [server for server in self._servers if server.running()]
-        server = Server(arm, arm.command(str(self.build), scenario, path),
+        port = {"port": _free_port()} if arm.needs_port else {}
+        server = Server(arm, arm.command(str(self.build), scenario, path, **port),
                         arm.environment(preloaded) | more_env,
                         {self.server_cpu} if scenario.threads == 1 and self.server_cpu is not None
-                        else self._affinity, self.new_file("log"))
+                        else self._affinity, self.new_file("log"), **port)
         self._servers.append(server)
         return server
 
@@ -153,6 +155,13 @@ class Bench:
         said = subprocess.run([self.build / "loadtest/handover", str(self.server_cpu),
                                str(self.client_cpu)], capture_output=True, check=False)
         return float(said.stdout) if said.returncode == 0 else None
+
+
+def _free_port():
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def _is_json(text, request):

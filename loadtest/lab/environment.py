@@ -26,7 +26,8 @@ def _field(path, name):
     return None
 
 
-def _output(*command):
+def version_of(*command):
+    """What a command says, or None where it is not there."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.SubprocessError):
@@ -45,12 +46,12 @@ def _build_options(build):
 
 def revision():
     here = Path(__file__).resolve().parent
-    commit = _output("git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12")
+    commit = version_of("git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12")
     return None if commit is None or "fatal" in commit else commit
 
 
 def describe(bench):
-    wrk = _output("wrk", "-v")
+    wrk = version_of("wrk", "-v")
     return {
         "os": _field("/etc/os-release", "PRETTY_NAME"),
         "kernel": platform.release(),

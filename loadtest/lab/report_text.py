@@ -110,7 +110,7 @@ def at_rates(paced):
             cells.append(f"{' → '.join(values)}  {ratio_text(ratio)} {SIGNS[ratio['verdict']]}" if ratio
                          else "–")
         rows.append((f"{item['rate']:,.0f}", *cells))
-    return [RATES_SAY] + ["  " + line for line in _in_columns(rows, left=0)]
+    return [RATES_SAY] + ["  " + line for line in in_columns(rows, left=0)]
 
 
 def open_connections(item):
@@ -185,10 +185,10 @@ def overview(report):
         rows.append((item["name"], item["expected"], item["outcome"],
                      *(factor(r["median"]) + SHORT[r["verdict"]] if r else "–" for r in cells)))
     return ["all scenarios, arena over each malloc; ! more for sure, ~ the same, ? not known, else less:",
-            *("  " + line for line in _in_columns(rows)), ""]
+            *("  " + line for line in in_columns(rows)), ""]
 
 
-def _in_columns(rows, left=3):
+def in_columns(rows, left=3):
     """The first `left` columns begin, the others end below each other."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) if i < left else cell.rjust(width)

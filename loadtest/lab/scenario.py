@@ -83,8 +83,8 @@ def names():
     return sorted(found, key=lambda n: ORDER.index(n) if n in ORDER else len(ORDER))
 
 
-def load(name):
-    path = DIRECTORY / f"{name}.toml"
+def load(name, folder=DIRECTORY):
+    path = folder / f"{name}.toml"
     if not path.exists():
         raise ScenarioError(f"there is no scenario {name!r}; there are: {', '.join(names())}")
     try:

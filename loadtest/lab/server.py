@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -16,6 +17,7 @@ STOP_SECONDS = 40
 
 _LISTENING = re.compile(rb"listening on http://([0-9.]+):([0-9]+)")
 _ADMIN = re.compile(rb"admin on http://([0-9.]+):([0-9]+)")
+_COUNTED = re.compile(rb"requests\n \d+ \d+ (\d+)")
 _ANSWERED = re.compile(rb"^answered ([0-9]+)$", re.MULTILINE)
 
 
@@ -34,9 +36,11 @@ def _prepare(cpus):
 
 
 class Server:
-    def __init__(self, arm, command, env, cpus, log_path):
+    def __init__(self, arm, command, env, cpus, log_path, port=None):
+        """`port`: where it has been told to listen; else it says where it does."""
         self.arm = arm
         self._log = log_path
+        self._own = 0  # requests for its count, which it counts too
         self.store = None  # the path of a database that goes when the server does
         with open(log_path, "wb") as log:
             self._process = subprocess.Popen(
@@ -44,7 +48,7 @@ class Server:
                 preexec_fn=lambda: _prepare(cpus))
         self.pid = self._process.pid
         try:
-            self.address = self._wait_for(_LISTENING)
+            self.address = self._wait_until_open(port) if port else self._wait_for(_LISTENING)
             self.admin = self._wait_for(_ADMIN) if arm.is_slate else None
         except ServerError:
             self.kill()
@@ -63,6 +67,17 @@ class Server:
             if self._process.poll() is not None:
                 break
             time.sleep(0.005)
+        said = self.log().decode(errors="replace").strip() or "nothing"
+        raise ServerError(f"{self.arm.name}: the server did not start; it said: {said}")
+
+    def _wait_until_open(self, port):
+        address, end = ("127.0.0.1", port), time.monotonic() + START_SECONDS
+        while time.monotonic() < end and self._process.poll() is None:
+            try:
+                socket.create_connection(address, timeout=1).close()
+                return address
+            except OSError:
+                time.sleep(0.01)
         said = self.log().decode(errors="replace").strip() or "nothing"
         raise ServerError(f"{self.arm.name}: the server did not start; it said: {said}")
 
@@ -106,15 +121,19 @@ class Server:
             lines = self._ask_admin("/metrics").decode().splitlines()
             return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines
                        if line.startswith("http_requests_total{"))
+        if self.arm.count_path:
+            _, _, said = self.ask("GET", self.arm.count_path)
+            self._own += 1
+            return int(_COUNTED.search(said)[1]) - self._own
         before = len(_ANSWERED.findall(self.log()))
-        os.kill(self.pid, signal.SIGUSR1)
+        os.kill(self.pid, self.arm.count_signal)
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
             counts = _ANSWERED.findall(self.log())
             if len(counts) > before:
                 return int(counts[-1])
             time.sleep(0.002)
-        raise ServerError(f"{self.arm.name}: no count came for SIGUSR1")
+        raise ServerError(f"{self.arm.name}: no count came for signal {self.arm.count_signal}")
 
     def running(self):
         return self._process.poll() is None
