@@ -57,9 +57,10 @@ static store_text head_of(store_text text)
     return (store_text){text.at, store_head_size(text)};
 }
 
-static bool is_cut(store_text text)
+/* Whether another string may have the same head: one of fewer bytes has fewer characters. */
+static bool is_long(store_text text)
 {
-    return store_head_size(text) < text.size;
+    return text.size >= STORE_SORT_MAX;
 }
 
 /* The value at a path, as an expression; the same one for the same path. */
@@ -113,10 +114,10 @@ static void add_equal_numbers(struct list *l, const char *x, const store_text *t
 static void add_equal_strings(struct list *l, const char *x, store_text *texts, size_t count)
 {
     pg_append(&l->sql, " OR (" KIND " = 4 AND " NUMBER " = 0", x, x);
-    bool cut = false;
+    bool whole = false;
     for (size_t i = 0; i < count; i++)
-        cut |= is_cut(texts[i]);
-    if (cut)
+        whole |= is_long(texts[i]);
+    if (whole)
         pg_append(&l->sql, " AND " WHOLE " = ANY ($%d::text[])", x,
                   pg_add_texts(l->arguments, texts, count));
     for (size_t i = 0; i < count; i++)
@@ -165,7 +166,7 @@ static void add_compared(struct list *l, const char *x, const store_filter *f)
     } else if (operand->is == STORE_STRING) {
         store_text text = marked(l->link, operand->text);
         const char *head_sign = sign;
-        if (is_cut(text)) {
+        if (is_long(text)) {
             pg_append(&l->sql, " AND " WHOLE " %s $%d::text", x, sign,
                       pg_add_bytes(l->arguments, text));
             head_sign = sign[0] == '<' ? "<=" : ">=";

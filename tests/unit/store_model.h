@@ -38,6 +38,8 @@ struct model_value {
     }
 #define TEN(s) s s s s s s s s s s
 #define LONG TEN(TEN("\xc3\xa9x-")) /* 300 characters */
+#define SIXTEEN(s) s s s s s s s s s s s s s s s s
+#define SORTED SIXTEEN(SIXTEEN("x")) /* STORE_SORT_MAX characters */
 
 static const struct model_value model_values[] = {
     {STORE_NULL, "", 0, NULL}, /* missing */
@@ -92,6 +94,8 @@ static const struct model_value model_values[] = {
     SAME_STRING(LONG),
     SAME_STRING(LONG "a"),
     SAME_STRING(LONG "b"),
+    SAME_STRING(SORTED),
+    SAME_STRING(SORTED "x"),
     COMPOSITE("[]"),
     COMPOSITE("[1]"),
     COMPOSITE("[2]"),
