@@ -24,7 +24,7 @@
 /* How long nobody may have had a session until operations are refused at once. */
 #define GRACE_MS 250
 #define RETRY_FIRST_MS 50
-#define RETRY_LAST_MS 5000
+#define RETRY_LAST_MS 1000
 #define THREADS_MAX 256u
 
 static const store_backend *const backends[] = {&store_sqlite, &store_postgresql};

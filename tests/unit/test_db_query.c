@@ -38,8 +38,9 @@ static store_query *read_good(const char *text)
 
 static void assert_text(store_text text, const char *expected)
 {
-    if (text.size != strlen(expected) || memcmp(text.at, expected, text.size) != 0)
-        fail_msg("\"%.*s\" is not \"%s\"", (int)text.size, text.at, expected);
+    const char *at = text.size > 0 ? text.at : "";
+    if (text.size != strlen(expected) || memcmp(at, expected, text.size) != 0)
+        fail_msg("\"%.*s\" is not \"%s\"", (int)text.size, at, expected);
 }
 
 static void values_are_json_or_strings(void **state)
