@@ -1,9 +1,11 @@
 /* malloc_count.c: preloaded into a server to count its calls of the malloc family and its mappings,
- * in a slot of its own, since counting costs. The counters live in a page that is shared through
- * the file named by MALLOC_COUNT_FILE, so the lab reads them without a word to the server. Any
- * thread may call at any time; counts made before the page is there are kept. */
+ * and what is live, in a slot of its own, since counting costs. The counters live in a page that is
+ * shared through the file named by MALLOC_COUNT_FILE, so the lab reads them, and sets the peak back,
+ * without a word to the server. Any thread may call at any time; counts made before the page is
+ * there are kept. Bytes are those that malloc made of what was asked for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +15,7 @@
 #include <unistd.h>
 
 /* The order is known to lab/counting.py. */
-enum { ALLOCS, REALLOCS, FREES, MAPS, UNMAPS, COUNTERS };
+enum { ALLOCS, REALLOCS, FREES, MAPS, UNMAPS, BYTES, LIVE, PEAK, SIZES, COUNTERS = SIZES + 20 };
 
 static _Atomic uint64_t before_page[COUNTERS];
 static _Atomic(_Atomic uint64_t *) counters = before_page;
@@ -25,10 +27,44 @@ extern void *__libc_realloc(void *ptr, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *ptr);
 
+static uint64_t add(int which, uint64_t n)
+{
+    return n +
+           atomic_fetch_add_explicit(&atomic_load_explicit(&counters, memory_order_relaxed)[which],
+                                     n, memory_order_relaxed);
+}
+
 static void count(int which)
 {
-    atomic_fetch_add_explicit(&atomic_load_explicit(&counters, memory_order_relaxed)[which], 1,
-                              memory_order_relaxed);
+    add(which, 1);
+}
+
+/* 0: at most 16 bytes, 1: at most 32, ... */
+static int size_class(size_t size)
+{
+    int class = size <= 16 ? 0 : 60 - __builtin_clzll((unsigned long long)size - 1);
+    return class < COUNTERS - SIZES ? class : COUNTERS - SIZES - 1;
+}
+
+static void grow(uint64_t n)
+{
+    _Atomic uint64_t *peak = &atomic_load_explicit(&counters, memory_order_relaxed)[PEAK];
+    uint64_t live = add(LIVE, n), seen = atomic_load_explicit(peak, memory_order_relaxed);
+    add(BYTES, n);
+    while (live > seen && !atomic_compare_exchange_weak_explicit(
+                              peak, &seen, live, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* Passes on what has been allocated. */
+static void *born(void *ptr)
+{
+    if (ptr) {
+        size_t size = malloc_usable_size(ptr);
+        count(SIZES + size_class(size));
+        grow(size);
+    }
+    return ptr;
 }
 
 __attribute__((constructor)) static void share(void)
@@ -53,19 +89,33 @@ __attribute__((constructor)) static void share(void)
 void *malloc(size_t size)
 {
     count(ALLOCS);
-    return __libc_malloc(size);
+    return born(__libc_malloc(size));
 }
 
 void *calloc(size_t n, size_t size)
 {
     count(ALLOCS);
-    return __libc_calloc(n, size);
+    return born(__libc_calloc(n, size));
 }
 
 void *realloc(void *ptr, size_t size)
 {
-    count(ptr ? REALLOCS : ALLOCS);
-    return __libc_realloc(ptr, size);
+    if (!ptr)
+        return malloc(size);
+    size_t before = malloc_usable_size(ptr);
+    count(REALLOCS);
+    void *moved = __libc_realloc(ptr, size);
+    if (!moved) {
+        if (size == 0)
+            add(LIVE, -(uint64_t)before);
+        return NULL;
+    }
+    size_t after = malloc_usable_size(moved);
+    if (after >= before)
+        grow(after - before);
+    else
+        add(LIVE, -(uint64_t)(before - after));
+    return moved;
 }
 
 void *reallocarray(void *ptr, size_t n, size_t size)
@@ -82,7 +132,7 @@ void *memalign(size_t alignment, size_t size);
 void *memalign(size_t alignment, size_t size)
 {
     count(ALLOCS);
-    return __libc_memalign(alignment, size);
+    return born(__libc_memalign(alignment, size));
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
@@ -103,8 +153,10 @@ int posix_memalign(void **ret_ptr, size_t alignment, size_t size)
 
 void free(void *ptr)
 {
-    if (ptr)
+    if (ptr) {
         count(FREES);
+        add(LIVE, -(uint64_t)malloc_usable_size(ptr));
+    }
     __libc_free(ptr);
 }
 

@@ -17,8 +17,9 @@ WARM_UP = 0.3  # of the requests that are counted, sent before; one after the ot
 POLL_SECONDS = 0.1
 LOAD_SECONDS = 1
 
-# As malloc_count.c lays them out.
+# As malloc_count.c lays them out; then come the classes of size.
 COUNTERS = ("allocations", "reallocations", "frees", "mappings", "unmappings")
+PAGE = f"={len(COUNTERS) + 3 + 20}Q"
 
 
 class Counting:
@@ -46,10 +47,10 @@ class Counting:
         def read():
             time.sleep(0.05)  # for the end of the last request
             with open(counters, "rb") as f:
-                return struct.unpack(f"={len(COUNTERS)}Q", f.read())
+                return struct.unpack(PAGE, f.read())
         load, counted = self.scenario.load, self.scenario.load.counted
         order = swarm.read_deck(self.bench.request_file(server, self.scenario))
-        line = _Line(server, order, each_its_own=load.client == "swarm" and load.requests == 1)
+        line = Line(server, order, each_its_own=load.client == "swarm" and load.requests == 1)
         line.send(round(WARM_UP * counted))
         before = read()
         line.send(counted)
@@ -77,7 +78,7 @@ class Counting:
         return looks
 
 
-class _Line:
+class Line:
     """Requests of a deck that are answered, one after the other; on one connection, or on one each."""
 
     def __init__(self, server, order, each_its_own):
