@@ -93,20 +93,22 @@ def advise(with_malloc, with_arena):
     calls, size, at_once = (max(0, getattr(with_malloc, name) - getattr(with_arena, name))
                             for name in ("calls", "bytes", "at_once"))
     largest = max(0, with_malloc.largest - with_arena.largest)
-    sizes = {"first_block": _power(size, 4 * KIB, 64 * KIB), "budget": _power(4 * largest, LEAST_BUDGET, 1 << 40),
+    sizes = {"first_block": _power(size, 4 * KIB, 64 * KIB),
+             "budget": _power(4 * largest, LEAST_BUDGET, 1 << 40),
              "retain": _power(2 * largest, 64 * KIB, 64 << 20)}
     stays = with_malloc.stays - with_arena.stays
+    times = size / max(1, at_once)
     if stays >= STAYS:
-        return Advice("malloc", f"{metrics.size(stays)} of each request stays when it is over. What stays must not be "
-                      "an arena's: malloc, or a pool if it is all of one size", **sizes)
+        return Advice("malloc", f"{metrics.size(stays)} of each request stays when it is over. What stays "
+                      "must not be an arena's: malloc, or a pool if it is all of one size", **sizes)
     if calls < FEW:
-        return Advice("either", f"an arena would take over {calls:.0f} calls of a request, too few to be felt; it "
-                      "costs nothing, and gives back what it took", **sizes)
-    if size > WASTEFUL * at_once:
-        return Advice("malloc", f"{size / max(1, at_once):.1f} times as much is allocated as is ever live at once: an "
-                      "arena would hold what is dead, unless a context below it is reset on the way", **sizes)
+        return Advice("either", f"an arena would take over {calls:.0f} calls of a request, too few to be "
+                      "felt; it costs nothing, and gives back what it took", **sizes)
+    if times > WASTEFUL:
+        return Advice("malloc", f"{times:.1f} times as much is allocated as is ever live at once: an arena "
+                      "would hold what is dead, unless a context below it is reset on the way", **sizes)
     return Advice("arena", f"it takes over {calls:.0f} calls, whose pieces die together, and holds at most "
-                  f"{size / max(1, at_once):.1f} times of what is live at once", **sizes)
+                  f"{times:.1f} times of what is live at once", **sizes)
 
 
 def _power(value, least, most):
@@ -173,16 +175,17 @@ def _measure(bench, item, advice, pairs, rng):
 
 
 def _said(item, with_malloc, with_arena, advice):
+    size = metrics.size
     yield f"{item.name}: {item.about}"
-    yield (f"  a request asks malloc {with_malloc.calls:.0f} times, {100 * with_malloc.small:.0f} % of the pieces have "
-           f"at most 64 bytes; {metrics.size(with_malloc.bytes)} in all, {metrics.size(with_malloc.at_once)} at once; "
-           f"the largest {metrics.size(with_malloc.largest)}")
+    yield (f"  a request asks malloc {with_malloc.calls:.0f} times, {100 * with_malloc.small:.0f} % of the "
+           f"pieces have at most 64 bytes; {size(with_malloc.bytes)} in all, {size(with_malloc.at_once)} at "
+           f"once; the largest {size(with_malloc.largest)}")
     if with_arena.calls >= FEW or with_arena.stays >= STAYS:
-        yield (f"  of that no arena takes over {with_arena.calls:.0f} calls and {metrics.size(with_arena.bytes)}, of "
-               f"which {metrics.size(with_arena.stays)} stays: a store's own, and the library's")
+        yield (f"  of that no arena takes over {with_arena.calls:.0f} calls and {size(with_arena.bytes)}, of "
+               f"which {size(with_arena.stays)} stays: a store's own, and the library's")
     yield f"  {advice.choice}: {advice.why}"
-    yield (f"  for an arena: a first block of {_size(advice.first_block)}, {' '.join(advice.flags())} (the limit is "
-           "four times the largest request; two of them are kept)")
+    yield (f"  for an arena: a first block of {_size(advice.first_block)}, {' '.join(advice.flags())} (the "
+           "limit is four times the largest request; two of them are kept)")
 
 
 def _measured(ratios, pairs, verdict):

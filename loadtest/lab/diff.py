@@ -153,10 +153,10 @@ def render(old, new, conditions):
         cell.rjust(width) for cell, width in zip(row[1:4], widths[1:])) + f"  {row[4]:7}{row[5]}").rstrip()
         for row in table]
     least = min(row.ratio["confidence"] for row in found)
-    lines += ["", f"{len(found) - len(shown)} of {len(found)} comparisons are not shown: they are equivalent, "
-              "and were not asked for before the run.", f"Intervals are at least {100 * least:.1f} % sure. The slots of two runs are no pairs: "
-              f"whatever changed on the machine is in a ratio too; {CONTROL}, where both have it, shows "
-              "how much."]
+    lines += ["", f"{len(found) - len(shown)} of {len(found)} comparisons are not shown: they are "
+              "equivalent, and were not asked for before the run.",
+              f"Intervals are at least {100 * least:.1f} % sure. The slots of two runs are no pairs: whatever "
+              f"changed on the machine is in a ratio too; {CONTROL}, where both have it, shows how much."]
     for condition in conditions:
         failed = sorted({f"{row.scenario}, {row.arm}" for row in found if condition.holds(row)})
         lines.append(f"{condition.text}: " + (f"FAILS for {'; '.join(failed)}" if failed else "holds nowhere"))

@@ -199,7 +199,8 @@ def render(report, colour=False):
     env = report["environment"]
     lines = [f"slate {env['revision'] or ''} on {env['cpu']}, {env['processors']} processors, "
              f"Linux {env['kernel']}, {env['libc']}, {env['wrk']}",
-             f"seed {report['seed']}, {report['pairs']} pair{'s' if report['pairs'] > 1 else ''}, {report['seconds']:.0f} s", ""]
+             f"seed {report['seed']}, {report['pairs']} pair{'s' if report['pairs'] > 1 else ''}, "
+             f"{report['seconds']:.0f} s", ""]
     lines += [f"WARNING: {said}" for said in env["warnings"]]
     for item in report["scenarios"]:
         if not item.get("of"):
@@ -210,8 +211,8 @@ def render(report, colour=False):
     lines.append("~ within 2 % (times) or 5 % and 256 KiB (memory); ? the interval allows both; "
                  "* decided on before the run")
     if any(item.get("of") for item in report["scenarios"]):
-        lines.append("Elsewhere connections never pause: each sends its next request when the answer is here. "
-                     "A slow server is then asked less, and its latency is mostly the line before it. At a "
+        lines.append("Elsewhere connections never pause: each sends its next request when the answer is "
+                     "here. A slow server is then asked less, and its latency is mostly the line before it. At a "
                      "constant rate requests come as users do, whether or not the last has been answered.")
     lines.append(f"A ratio counts what is below {metrics.resolved()} as that.")
     return "\n".join(lines) + "\n"

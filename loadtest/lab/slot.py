@@ -12,7 +12,7 @@ import time
 
 from . import gates, histogram, holders, pace, proc, swarm, wrk
 from .idle import Trickle, Watch
-from .server import Server, ServerError
+from .server import ServerError
 
 SAMPLE_SECONDS = 0.04
 PACED_SAMPLE_SECONDS = 0.25  # the lab's work may delay a client that has to be in time

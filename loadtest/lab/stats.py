@@ -72,7 +72,3 @@ def verdict(lo, hi, margin, close, higher_is_better):
     if lo >= 1 + margin:
         return "better" if higher_is_better else "worse"
     return "inconclusive"
-
-
-def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
