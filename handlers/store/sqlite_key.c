@@ -1,9 +1,10 @@
 /* A key is its kind, and then: nothing (null, false, true); a number as a double in the order of
- * bytes, and by how much an integer differs from it; the bytes of a string or of a composite's
+ * bytes, and by how much the number differs from it; the bytes of a string or of a composite's
  * text. */
 #include "sqlite_key.h"
 
 #include <assert.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static uint64_t take_big_endian(const char *at, int bytes)
 
 #define SIGN (UINT64_C(1) << 63)
 
-/* Integers that round to the same double are told apart by `more`, which is below 2^10: rounding
+/* Numbers that round to the same double are told apart by `more`, which is at most 2^10: rounding
  * keeps the order, so that they are also in order with any other double. */
 static void put_number(char *out, double nearest, int more)
 {
@@ -93,6 +94,20 @@ static double read_far(store_text literal)
     return strtod(text, NULL);
 }
 
+/* By how much what a real says differs from its double, where integers lie between doubles: 2^60 is
+ * spelt 1.152921504606847e18, which is 24 more. */
+static int more_of_real(store_text literal, double nearest)
+{
+    char text[64]; /* documents spell a real in half of that */
+    double size = fabs(nearest);
+    if (size < 0x1p53 || size > 0x1p63 || literal.size >= sizeof text)
+        return 0;
+    memcpy(text, literal.at, literal.size);
+    text[literal.size] = '\0';
+    return (int)(strtold(text, NULL) - (long double)nearest);
+}
+static_assert(LDBL_MANT_DIG >= 64, "a long double holds any integer of 64 bits");
+
 static size_t key_of_number(store_text literal, char *into)
 {
     number n = {.kind = NUMBER_INTEGER, .integer = 0};
@@ -107,6 +122,7 @@ static size_t key_of_number(store_text literal, char *into)
         break;
     case NUMBER_REAL:
         nearest = n.real;
+        more = more_of_real(literal, nearest);
         break;
     case NUMBER_OUT_OF_RANGE:
         nearest = read_far(literal);
@@ -129,8 +145,10 @@ static bool print_number(store_text key, mem_context *ctx, store_text *ret_text)
     memcpy(&nearest, &bits, sizeof nearest);
     bool whole = nearest >= -0x1p63 && nearest <= 0x1p63 && nearest == (double)(__int128)nearest;
     __int128 integer = whole ? (__int128)nearest + more : 0;
-    if (whole && integer >= INT64_MIN && integer <= INT64_MAX) {
-        ret_text->at = mem_printf(ctx, &ret_text->size, "%" PRId64, (int64_t)integer);
+    if (whole) { /* one beyond 64 bits is at most 2^10 beyond, and was a real */
+        bool fits = integer >= INT64_MIN && integer <= INT64_MAX, negative = integer < 0;
+        ret_text->at = mem_printf(ctx, &ret_text->size, "%s%" PRIu64 "%s", negative ? "-" : "",
+                                  (uint64_t)(negative ? -integer : integer), fits ? "" : ".0");
         return ret_text->at;
     }
     if (nearest - nearest != 0) { /* infinite: what is out of range reads as that */

@@ -65,6 +65,10 @@ static const struct model_value model_values[] = {
     NUMBER("9223372036854775808.0"),
     NUMBER("-9223372036854775808"),
     NUMBER("-9223372036854775807"),
+    NUMBER("-9.223372036854776e18"),
+    NUMBER("1152921504606846976"),
+    NUMBER("1.152921504606847e18"),
+    NUMBER("1152921504606847000"),
     NUMBER("1e300"),
     NUMBER("-1.7976931348623157e308"),
     NUMBER("5e-324"),
@@ -165,15 +169,12 @@ static inline bool model_operand(size_t value, store_scalar *ret_operand)
 
 /* ---- Comparing ----------------------------------------------------------------------------------- */
 
-/* Wide enough for each 64-bit integer and each double, so that nothing is rounded but decimals, which
- * first become doubles as they do everywhere. */
+/* Wide enough for what the digits of each integer of 64 bits and of each double say. */
 _Static_assert(__LDBL_MANT_DIG__ >= 64, "a long double holds 64-bit integers");
 
 static inline long double model_number(const char *literal)
 {
-    if (strpbrk(literal, ".e"))
-        return strtod(literal, NULL);
-    return strtoll(literal, NULL, 10);
+    return strtold(literal, NULL);
 }
 
 static inline int model_compare_numbers(const char *a, const char *b)
