@@ -3,6 +3,7 @@ that a store may be shared: SLATE_TEST_POSTGRESQL names one, beside SQLite on di
 import itertools
 import json
 import os
+import re
 import uuid
 
 from process import Server
@@ -85,13 +86,17 @@ class Documents:
             answer = self.server.request("GET", target)
             assert answer.status == 200, answer
             yield answer
-            link = answer.header("Link")
-            if link:
-                target, rel = link.split(";", 1)
-                assert rel.strip() == 'rel="next"', link
-                target = target.strip("<>")
-            else:
-                target = None
+            target = next_page(answer)
+
+
+def next_page(answer):
+    """Where the answer's link leads to; None: it is the last page."""
+    link = answer.header("Link")
+    if not link:
+        return None
+    match = re.fullmatch(r'<([^<>]*)>; rel="next"', link)
+    assert match, link
+    return match[1]
 
 
 def start(backend, folder, *flags, **keywords):

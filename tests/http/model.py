@@ -1,6 +1,7 @@
 """What the document API should do, in plain Python: patches of documents, and lists of them. Slow and
 obvious; the property tests hold the server against it."""
 import copy
+import decimal
 import json
 
 KINDS = {type(None): 0, bool: 1, int: 3, float: 3, str: 4, list: 5, dict: 5}
@@ -156,6 +157,15 @@ def kind(value):
     return 2 if value is True else KINDS[type(value)]
 
 
+def number(value):
+    """What its digits say: beyond 2^53 that may be another integer than the double is."""
+    return decimal.Decimal(repr(value))
+
+
+def comparable(value):
+    return number(value) if kind(value) == 3 else value
+
+
 def compact(value):
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
@@ -173,7 +183,7 @@ def jsonb(value):
 def sort_key(value, text_of):
     """Missing and null, false, true, numbers, strings, and then arrays and objects by their text."""
     if kind(value) == 3:
-        return (3, value)
+        return (3, number(value))
     if kind(value) == 4:
         return (4, value[:SORTED])
     return (5, text_of(value)[:SORTED]) if kind(value) == 5 else (kind(value), 0)
@@ -182,14 +192,15 @@ def sort_key(value, text_of):
 def passes(document, query_filter):
     path, operator, operands = query_filter
     _, value = find(document, path)
-    same = any(kind(value) == kind(operand) and value == operand for operand in operands)
+    same = any(kind(value) == kind(operand) and comparable(value) == comparable(operand)
+               for operand in operands)
     if operator in ("eq", "in"):
         return same
     if operator == "neq":
         return not same
-    operand = operands[0]
-    if kind(value) != kind(operand):
+    if kind(value) != kind(operands[0]):
         return False
+    value, operand = comparable(value), comparable(operands[0])
     return {"lt": value < operand, "lte": value <= operand, "gt": value > operand,
             "gte": value >= operand}[operator]
 
