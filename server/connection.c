@@ -2,6 +2,7 @@
  * libmicrohttpd does not always call back when a request ends. The housekeeper reaps the slow:
  * libmicrohttpd's own time-out counts silence only, so a byte now and then would live for ever. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,7 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
     else if (address && address->sa_family == AF_INET6)
         memcpy(&conn->remote, address, sizeof(struct sockaddr_in6));
     connection_set_deadline(conn, clock_ms(), on->owner->opts.header_timeout);
+    conn->receiving = true;
     pthread_mutex_lock(&w->lock);
     conn->next = w->open_connections;
     if (conn->next)
@@ -143,6 +145,28 @@ void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms)
     __atomic_store_n(&conn->deadline_ms, in_ms > 0 ? now_ms + in_ms : 0, __ATOMIC_RELAXED);
 }
 
+void connection_expect(connection *conn, bool more)
+{
+    __atomic_store_n(&conn->receiving, more, __ATOMIC_RELAXED);
+}
+
+bool connection_has_ended(const connection *conn)
+{
+    char next;
+    ssize_t n = recv(conn->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* The worker may be about to see what completes the request: it has a round for that. */
+#define ROUNDS_TO_SEE_AN_END 2
+
+static bool has_left(connection *conn)
+{
+    bool ended = __atomic_load_n(&conn->receiving, __ATOMIC_RELAXED) && connection_has_ended(conn);
+    conn->ended = ended ? conn->ended + 1 : 0;
+    return conn->ended == ROUNDS_TO_SEE_AN_END;
+}
+
 void connections_reap(server *s, int64_t now_ms)
 {
     pthread_mutex_lock(&s->lock);
@@ -152,6 +176,10 @@ void connections_reap(server *s, int64_t now_ms)
         /* The lock keeps the sockets open: the worker takes it before libmicrohttpd closes one. */
         pthread_mutex_lock(&w->lock);
         for (connection *conn = w->open_connections; conn; conn = conn->next) {
+            if (has_left(conn)) {
+                shutdown(conn->fd, SHUT_RDWR);
+                continue;
+            }
             int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
             if (deadline == 0 || now_ms < deadline)
                 continue;

@@ -471,6 +471,7 @@ static enum MHD_Result queue_answer(slate_request *req)
 static enum MHD_Result answer_now(slate_request *req)
 {
     req->conn->linger = true;
+    connection_expect(req->conn, false);
     return queue_answer(req);
 }
 
@@ -545,6 +546,7 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
         request_run(req);
         return answer_now(req);
     }
+    connection_expect(conn, frame.body > 0);
     connection_set_deadline(conn, req->begun_ns / 1000000,
                             frame.body > 0 ? on->owner->opts.body_timeout : 0);
     if (frame.body > 0 && (!keep_names(req) || !request_expect_body(req, frame.body)))
@@ -566,6 +568,7 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
         *size = 0;
         return wanted ? MHD_YES : MHD_NO;
     }
+    connection_expect(req->conn, false);
     set_answer_deadline(req);
     /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
     bool answered = !req->wait && (req->answered || request_run(req));

@@ -175,6 +175,8 @@ struct connection {
     int fd;       /* valid while in the worker's list */
     int64_t deadline_ms; /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: none */
+    bool receiving;      /* atomic: its first request, or the body of one, is not complete */
+    unsigned ended;      /* the reaper's: rounds in which all was read and no more can come */
     bool linger;         /* the answer closes it while the client may still be sending */
     bool answered;       /* the newest request's answer was sent whole */
     connection *prev, *next;
@@ -187,9 +189,14 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
 /* "192.0.2.1:49152", "[2001:db8::1]:49152", or "-". */
 void connection_remote(const connection *conn, char out[REMOTE_MAX]);
 void connection_close(connection *conn);
+/* Whether the client has ended its side and all that it sent has been read, or the connection broke. */
+bool connection_has_ended(const connection *conn);
+/* Says whether more of a request must come. */
+void connection_expect(connection *conn, bool more);
 /* Sets the time from now at which the connection is shut; 0: none. */
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
-/* Shuts connections that are past their deadline. From the housekeeper. */
+/* Shuts connections that are past their deadline, or whose client left in the middle of a request:
+ * libmicrohttpd 0.9.75 does not see an end that comes together with data. From the housekeeper. */
 void connections_reap(server *s, int64_t now_ms);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */

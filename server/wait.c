@@ -18,7 +18,6 @@
  *
  * A thread that wakes must have been joined when its module has stopped: the lock is the worker's,
  * which lives until then. The housekeeper runs the time-outs. */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -138,20 +137,14 @@ static void detach(slate_request *req)
         free(wait);
 }
 
-/* The library has not looked at the socket meanwhile, and might write to a client that is gone. One
- * that has only ended its side is given up, too: the library does that, if it comes to read first. */
-static bool has_left(const connection *conn)
-{
-    char next;
-    ssize_t n = recv(conn->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-}
-
 bool wait_over(slate_request *req, awakening *ret_next)
 {
     const slate_wait *wait = req->wait;
     *ret_next = (awakening){wait->then, wait->arg, wait->why}; /* nobody changes them any more */
-    bool hopeless = wait->hopeless || (wait->slept && has_left(req->conn));
+    /* The library has not looked at the socket meanwhile, and might write to a client that is gone.
+     * One that has only ended its side is given up, too: the library does that, if it comes to read
+     * first. */
+    bool hopeless = wait->hopeless || (wait->slept && connection_has_ended(req->conn));
     detach(req);
     return !hopeless;
 }

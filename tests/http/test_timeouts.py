@@ -131,3 +131,17 @@ def test_an_answer_that_is_not_read(server):
         return one.metric("slate_requests_in_flight") == 0
     until(given_up, "the answer given up")
     one.assert_at_rest()
+
+
+@pytest.mark.parametrize("sent", [HEAD + b"[1,", HEAD, b"GET /js"])
+def test_an_end_that_comes_with_data_is_seen(server, sent):
+    """In one segment: libmicrohttpd then reads the data and does not look again."""
+    one = server(*LONG)
+    for _ in range(50):
+        connection = one.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        connection.sock.send(sent, socket.MSG_MORE)
+        connection.finish()
+    until(lambda: one.metric("slate_connections") == 0, "no connection left")
+    one.close_connections()
+    one.assert_at_rest()
