@@ -18,7 +18,7 @@ from wire import until
 
 CRASHES = int(os.environ.get("SLATE_TEST_CRASHES", "3"))
 CLIENTS = 1000
-FLAGS = ("--body-timeout", "120s", "--db-timeout", "60s")  # nothing here is about slowness
+FLAGS = ("--idle-timeout", "120s", "--db-timeout", "60s")  # nothing here is about slowness
 
 
 def crash(server):

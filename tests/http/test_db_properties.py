@@ -26,6 +26,7 @@ settings.register_profile("many", settings.get_profile("few"), derandomize=False
                           max_examples=int(MANY or 100))
 settings.load_profile("many" if MANY else "few")
 
+FLAGS = ("--idle-timeout", "10m")  # of the one connection, however long an example takes to be made
 QUERY_MAX = 2048
 CURSOR_MAX = 700
 ENOUGH = 100  # rows, of a list that goes in circles
@@ -97,10 +98,12 @@ class Wire:
     def request(self, method, target, *fields, **keywords):
         if self.connection is None:
             self.connection = Connection(self.server.address)
-        answer = self.connection.request(method, target, *fields, **keywords)
+        connection, self.connection = self.connection, None
+        answer = connection.request(method, target, *fields, **keywords)
         if answer.closes:
-            self.connection.close()
-            self.connection = None
+            connection.close()
+        else:
+            self.connection = connection
         return answer
 
 
