@@ -18,7 +18,7 @@ from . import histogram
 from .answer import Answer
 
 START_UP = 0.6  # seconds that are not load
-CONNECTS_AT_ONCE = 256  # well below the backlog of a listening socket
+CONNECTS_AT_ONCE = 250  # well below the backlog of a listening socket, and no multiple of 128 (README)
 PATIENCE = 30  # seconds without any event: the rest is lost
 PIECE = 1 << 18  # bytes that are read at once
 BREATH = 0.05  # seconds between the pieces of a slow client
