@@ -51,7 +51,7 @@ def _tasks(pid, name):
         try:
             with open(f"/proc/{pid}/task/{task}/{name}", encoding="ascii", errors="replace") as f:
                 yield f.read()
-        except FileNotFoundError:  # a thread that has just ended
+        except (FileNotFoundError, ProcessLookupError):  # a thread that has just ended
             pass
 
 
