@@ -1,7 +1,7 @@
 """From slots to what a report says of a scenario. Works on the dicts of report.json alone."""
 
 from . import metrics, stats
-from .arm import ALL
+from .arm import ALL, MALLOCS
 
 VERDICTS = ("better", "worse", "equivalent", "inconclusive", "client-bound")
 
@@ -131,10 +131,10 @@ OVERVIEW = (("cpu_us_per_request", "CPU"), ("peak_rss_bytes", "peak"), ("retaine
 
 
 def overview(report):
-    """(arms that the arena was held against, [(item, {arm: {metric: ratio}})])"""
+    """(mallocs that the arena was held against in most scenarios, [(item, {arm: {metric: ratio}})])"""
     items = [item for item in report["scenarios"] if not item.get("of")]
-    against = ["malloc"] + [arm for arm in ALL if arm != "static" and any(
-        item["others"].get(arm, {}).get("over") == "arena" for item in items)]
+    against = ["malloc"] + [arm.name for arm in MALLOCS
+                            if 2 * sum(arm.name in item["others"] for item in items) > len(items)]
     return against, [(item, {arm: item["ratio"] if arm == "malloc" else
                              item["others"].get(arm, {}).get("ratio", {}) for arm in against})
                      for item in items]
