@@ -1,7 +1,9 @@
 """What a long run has found so far, on disk as it is found: one that was interrupted goes on where
 it stopped. A file of JSON lines; the first says of which run they are."""
 
+import fcntl
 import json
+import os
 import time
 
 
@@ -16,17 +18,23 @@ class Journal:
         self.seed, self.slots, self.counted, self.versions = seed, {}, {}, {}
         self.seconds_before = 0.0  # of earlier sessions
         self._start = time.monotonic()
+        is_new = not os.path.exists(path)
+        self._file = open(path, "a+", encoding="utf-8")
         try:
-            with open(path, encoding="utf-8") as f:
-                self._read(path, f, about)
-            self._file = open(path, "a", encoding="utf-8")
-        except FileNotFoundError:
-            self._file = open(path, "w", encoding="utf-8")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise JournalError(f"{path} is in use by another run") from error
+        if is_new:
             self._write({"about": about, "seed": seed})
+            return
+        self._file.seek(0)
+        self._read(path, about)
 
-    def _read(self, path, lines, about):
+    def _read(self, path, about):
         try:
-            first, *entries = [json.loads(line) for line in lines if line.endswith("\n")]
+            text = self._file.read()
+            whole = text[:text.rfind("\n") + 1]  # the last line may have been cut off
+            first, *entries = [json.loads(line) for line in whole.splitlines()]
             self.seed, was = first["seed"], first["about"]
             for entry in entries:
                 self.seconds_before = entry["seconds"]
@@ -38,6 +46,7 @@ class Journal:
                     self.counted[entry["scenario"], entry["arm"]] = entry["counted"]
         except (ValueError, KeyError, TypeError) as error:
             raise JournalError(f"{path} is no journal of a run: {error!r}") from error
+        os.truncate(path, len(whole.encode()))
         other = [f"{name} was {was.get(name)!r}, is {value!r}" for name, value in about.items()
                  if was.get(name) != value]
         if other:

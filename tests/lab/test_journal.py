@@ -54,6 +54,22 @@ def test_what_is_no_journal_is_not_overwritten(tmp_path, text):
     assert (tmp_path / "state").read_text() == text
 
 
+def test_two_runs_do_not_share_a_journal(path):
+    journal = Journal(path, ABOUT, seed=7)
+    with pytest.raises(JournalError, match="in use by another run"):
+        Journal(path, ABOUT, seed=7)
+    journal.close()
+
+
+def test_a_line_that_was_cut_off_does_not_spoil_the_next(path):
+    with open(path, "a", encoding="utf-8") as f:
+        f.write('{"seconds": 1, "scenario"')
+    journal = Journal(path, ABOUT, seed=7)
+    journal.slot("echo", slot("plain"))
+    journal.close()
+    assert len(Journal(path, ABOUT, seed=7).slots) == 3
+
+
 def test_time_adds_up_over_sessions(path):
     lines = path.read_text().splitlines()
     path.write_text("".join(json.dumps(json.loads(line) | {"seconds": 100.0}) + "\n" for line in lines))
