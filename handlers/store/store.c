@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -88,24 +87,23 @@ static bool is_writing(store_kind kind)
 
 store_op *store_op_create(store_kind kind)
 {
-    mem_context *memory = mem_heap_create(NULL, "store operation");
-    store_op *op = memory ? malloc(sizeof *op) : NULL;
+    mem_context *home = mem_heap_create(NULL, "store operation");
+    store_op *op = home ? mem_alloc(home, sizeof *op) : NULL;
     if (!op) {
-        mem_delete(memory);
+        mem_delete(home);
         return NULL;
     }
-    *op = (store_op){.kind = kind, .memory = memory, .state = NEW, .references = 1};
-    mem_set_budget(memory, &op->budget);
+    *op = (store_op){.kind = kind, .memory = &op->own, .home = home, .state = NEW, .references = 1};
+    mem_heap_init(&op->own, home, "what a store operation holds");
+    mem_set_budget(&op->own, &op->budget);
     return op;
 }
 
 /* Ends one reference; the last takes the operation along, on whichever thread. */
 static void drop(store_op *op)
 {
-    if (__atomic_sub_fetch(&op->references, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    mem_delete(op->memory);
-    free(op);
+    if (__atomic_sub_fetch(&op->references, 1, __ATOMIC_ACQ_REL) == 0)
+        mem_delete(op->home);
 }
 
 static int state_of(const store_op *op)

@@ -172,9 +172,10 @@ typedef struct store_op {
     void *user;          /* the handler's own */
 
     /* ---- The executor's own (store.c) */
-    int64_t deadline_ms; /* monotonic; a backend that keeps it answers in time; 0: none */
-    int state;           /* atomic, changes under the queue's lock */
-    int references;      /* atomic */
+    mem_context *home, own; /* what holds this struct; below it, what `memory` is */
+    int64_t deadline_ms;    /* monotonic; a backend that keeps it answers in time; 0: none */
+    int state;              /* atomic, changes under the queue's lock */
+    int references;         /* atomic */
     struct store_queue *queue;
     slate_wait *wait;
     slate_continuation *then;
