@@ -1,6 +1,6 @@
 /* What the program is made of: the document API, its description, and the routes here. */
 #include "builtin.h"
-#include "db.h"
+#include "db/db.h"
 #include "openapi.h"
 
 static const slate_route routes[] = {

@@ -8,7 +8,7 @@
 
 #include "../server/log.h"
 #include "builtin.h"
-#include "db_condition.h"
+#include "db/condition.h"
 
 static const char *const method_names[SLATE_METHODS] = {
     [SLATE_GET] = "get",     [SLATE_POST] = "post",     [SLATE_PUT] = "put",

@@ -1,6 +1,6 @@
 /* store.h: documents by collection and id, in SQLite or PostgreSQL. Three layers, top to bottom:
  *
- *   handlers/db*.c     HTTP: builds an operation, sleeps, answers from its result; a worker's thread
+ *   handlers/db/       HTTP: builds an operation, sleeps, answers from its result; a worker's thread
  *   store.c            the executor: queues, reading threads, writing threads, group commit
  *   sqlite.c, postgresql.c   backends: blocking calls on a session that one store thread owns
  *

@@ -1,4 +1,4 @@
-"""The examples of handlers/DB.md: what they print is what the guide says they print."""
+"""The examples of handlers/db/README.md: what they print is what the guide says they print."""
 import os
 import re
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from process import ROOT
 
-GUIDE = os.path.join(ROOT, "handlers", "DB.md")
+GUIDE = os.path.join(ROOT, "handlers", "db", "README.md")
 
 
 def examples():

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "../../handlers/db_condition.h"
+#include "../../handlers/db/condition.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define OLD "Sun, 06 Nov 1994 08:49:37 GMT" /* 784111777 */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../handlers/db_id.h"
+#include "../../handlers/db/id.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -1,8 +1,8 @@
 /* The parameters of a list: what is understood, what is refused and in which words, and cursors. */
 #include "json_modes.h"
 
-#include "../../handlers/db_cursor.h"
-#include "../../handlers/db_query.h"
+#include "../../handlers/db/cursor.h"
+#include "../../handlers/db/query.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

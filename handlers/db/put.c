@@ -1,8 +1,8 @@
 /* PUT and DELETE of a document. The store checks the condition as it writes; the few that it cannot
  * check (a date, or both If-Match and If-None-Match) are checked against a document that is read
  * first. */
+#include "condition.h"
 #include "db.h"
-#include "db_condition.h"
 
 /* The conditions of a write, as the store checks them. */
 typedef enum { FOR_STORE, FOR_GUARD, REFUSED } way;

@@ -3,7 +3,7 @@
 #define SLATE_DB_LIST_H
 
 #include "db.h"
-#include "db_query.h"
+#include "query.h"
 
 /* In the request context. */
 typedef struct db_list_state {

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include "../server/options.h"
-#include "db_condition.h"
-#include "db_id.h"
-#include "field.h"
+#include "../../server/options.h"
+#include "../field.h"
+#include "condition.h"
+#include "id.h"
 
 #define PAGE_BYTES (1024u * 1024u)
 

@@ -1,12 +1,12 @@
 /* GET of a collection: the rows that the store has written, copied once into the answer. */
-#include "db_list.h"
+#include "list.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "db_condition.h"
-#include "db_cursor.h"
-#include "field.h"
+#include "../field.h"
+#include "condition.h"
+#include "cursor.h"
 
 static void release_page(void *arg)
 {

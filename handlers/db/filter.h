@@ -4,8 +4,8 @@
 #ifndef SLATE_DB_FILTER_H
 #define SLATE_DB_FILTER_H
 
-#include "db_fault.h"
-#include "store/store.h"
+#include "../store/store.h"
+#include "fault.h"
 
 /* A parameter that is being read: its name is for faults. */
 typedef struct db_words {

@@ -1,9 +1,9 @@
 /* Preconditions: reading and checking them; on a worker's thread. */
-#include "db_condition.h"
+#include "condition.h"
 
 #include <string.h>
 
-#include "date.h"
+#include "../date.h"
 #include "db.h"
 
 /* ---- Reading ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Names and ids. */
-#include "db_id.h"
+#include "id.h"
 
 #include <pthread.h>
 #include <stdint.h>

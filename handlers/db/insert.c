@@ -5,10 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "bulk.h"
+#include "condition.h"
 #include "db.h"
-#include "db_bulk.h"
-#include "db_condition.h"
-#include "db_id.h"
+#include "id.h"
 
 #define KEY_MAX 255 /* characters of an Idempotency-Key */
 

@@ -1,5 +1,5 @@
 /* Many documents in one body. Of NDJSON one tree is in memory at a time. */
-#include "db_bulk.h"
+#include "bulk.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Optimistic writing: read, check, write under the condition that nothing has changed, or begin anew. */
+#include "condition.h"
 #include "db.h"
-#include "db_condition.h"
 
 #define TRIES_MAX 20 /* others may be faster so many times */
 

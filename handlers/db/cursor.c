@@ -1,14 +1,14 @@
 /* Cursors. In bytes: a version; the start of the query's hash; the position, 8 bytes; per order a kind,
  * 2 bytes of length, the value's text; the id to the end. Numbers are big-endian. Then base64url
  * (RFC 4648, section 5) without padding. Pure; on a worker's thread. */
-#include "db_cursor.h"
+#include "cursor.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "../server/json/utf8.h"
-#include "db_filter.h"
-#include "db_id.h"
+#include "../../server/json/utf8.h"
+#include "filter.h"
+#include "id.h"
 
 #define VERSION 1
 #define BYTES_MAX (DB_CURSOR_MAX / 4 * 3)

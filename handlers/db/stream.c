@@ -1,12 +1,12 @@
 /* A list as NDJSON, of any length: a page of rows is read when the one before has been taken, so that
  * one page is in memory at a time, whoever reads how slowly. */
-#include "db_list.h"
+#include "list.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "../server/clock.h"
-#include "../server/log.h"
+#include "../../server/clock.h"
+#include "../../server/log.h"
 
 #define LOG_EVERY_MS 1000
 

@@ -3,8 +3,8 @@
 #ifndef SLATE_DB_CONDITION_H
 #define SLATE_DB_CONDITION_H
 
-#include "db_fault.h"
-#include "store/store.h"
+#include "../store/store.h"
+#include "fault.h"
 
 typedef struct db_etag {
     uint64_t revision; /* 0: a tag that no document of ours has */

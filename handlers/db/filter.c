@@ -1,9 +1,9 @@
 /* Paths, values and filters of a query. Pure; on a worker's thread. */
-#include "db_filter.h"
+#include "filter.h"
 
 #include <string.h>
 
-#include "pointer.h"
+#include "../pointer.h"
 
 #define SHOWN 60 /* bytes of a client's text in a sentence */
 

@@ -1,12 +1,12 @@
 /* The parameters of a list. Pure; on a worker's thread. */
-#include "db_query.h"
+#include "query.h"
 
 #include <string.h>
 
-#include "../server/json/utf8.h"
-#include "db_cursor.h"
-#include "db_filter.h"
-#include "store/store_value.h"
+#include "../../server/json/utf8.h"
+#include "../store/store_value.h"
+#include "cursor.h"
+#include "filter.h"
 
 /* ---- Percent-encoding -------------------------------------------------------------------------- */
 

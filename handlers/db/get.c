@@ -1,7 +1,7 @@
 /* Reading one document, and the list of collections. */
-#include "date.h"
+#include "../date.h"
+#include "condition.h"
 #include "db.h"
-#include "db_condition.h"
 
 static slate_result answer_document(slate_request *req, const store_op *op)
 {

@@ -1,5 +1,5 @@
 /* Faults of requests to the document API. */
-#include "db_fault.h"
+#include "fault.h"
 
 #include <stdarg.h>
 #include <stdio.h>

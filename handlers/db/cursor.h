@@ -4,8 +4,8 @@
 #ifndef SLATE_DB_CURSOR_H
 #define SLATE_DB_CURSOR_H
 
-#include "db_fault.h"
-#include "store/store.h"
+#include "../store/store.h"
+#include "fault.h"
 
 #define DB_CURSOR_MAX 1024 /* bytes of text */
 #define DB_CURSOR_PRINT 8  /* bytes of the query's hash that bind it */

@@ -4,8 +4,8 @@
 
 #include <nettle/sha2.h>
 
-#include "db_fault.h"
-#include "store/store.h"
+#include "../store/store.h"
+#include "fault.h"
 
 #define DB_QUERY_MAX 2048 /* bytes of all parameters but `after`, as a link writes them */
 #define DB_LIMIT 50

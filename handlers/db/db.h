@@ -3,9 +3,9 @@
 #ifndef SLATE_DB_H
 #define SLATE_DB_H
 
-#include "../server/slate.h"
-#include "db_fault.h"
-#include "store/store.h"
+#include "../../server/slate.h"
+#include "../store/store.h"
+#include "fault.h"
 
 extern const slate_module db_module;
 

@@ -1,7 +1,7 @@
 /* DELETE of a collection: only with If-Match: *, so that a path that is cut short by mistake does not
  * remove more than was meant. */
+#include "condition.h"
 #include "db.h"
-#include "db_condition.h"
 
 static slate_result cleared(slate_request *req, void *arg, slate_wake_reason why)
 {

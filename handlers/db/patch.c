@@ -3,9 +3,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "../merge.h"
+#include "../patch.h"
 #include "db.h"
-#include "merge.h"
-#include "patch.h"
 
 static const char document_key[] = "document"; /* of the object that holds the document */
 
