@@ -1,352 +1,17 @@
-/* Translation between libmicrohttpd and requests: its callbacks, the framing checks that version
- * 0.9.75 lacks (RFC 9112), headers and answers. With stream.c and listener.c the only place that
- * knows MHD_.
+/* Translation between libmicrohttpd and requests: its callbacks, and answers. With head.c, stream.c
+ * and listener.c the only place that knows MHD_.
  *
  * Two rules of the library rule this file. An answer queued at the first callback closes the
  * connection, so only broken framing is answered there; anything else waits for the last call. And
  * the completion callback may be missing, so the connection owns the request (connection.c). */
 #include "http.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "clock.h"
 #include "log.h"
-
-/* ---- Headers ----------------------------------------------------------------------------------- */
-
-/* What the headers say, gathered in one pass. */
-typedef struct header_scan {
-    slate_request *req;
-    const char *bad; /* why the request is malformed; NULL: it is not */
-    unsigned hosts, lengths, codings;
-    const char *length, *coding, *expect;
-} header_scan;
-
-static bool equals(const char *text, size_t length, const char *literal)
-{
-    return strlen(literal) == length && strncasecmp(text, literal, length) == 0;
-}
-
-/* RFC 9110, section 5.6.2. */
-static bool is_token(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (!isalnum(c) && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
-            return false;
-    }
-    return length > 0;
-}
-
-static bool is_host(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (!isalnum(c) && (c == '\0' || !strchr("-._~%!$&'()*+;=:[]", c)))
-            return false;
-    }
-    return length > 0 && text[0] != ':';
-}
-
-static void scan_header(header_scan *scan, const char *name, size_t name_size, const char *value,
-                        size_t value_size)
-{
-    if (!is_token(name, name_size))
-        scan->bad = "A header name is not a token (RFC 9110, section 5.6.2).";
-    else if (value && strlen(value) != value_size)
-        scan->bad = "A header value contains a NUL byte.";
-    if (scan->bad)
-        return;
-    /* The lengths of the names tell nearly all others apart at once. */
-    switch (name_size) {
-    case 4:
-        if (equals(name, name_size, "Host")) {
-            scan->hosts++;
-            if (!is_host(value, value_size))
-                scan->bad = "The Host header is not a host.";
-        }
-        break;
-    case 6:
-        if (equals(name, name_size, "Expect"))
-            scan->expect = value;
-        break;
-    case 12:
-        if (equals(name, name_size, "Content-Type"))
-            scan->req->media_type = value;
-        else if (equals(name, name_size, "X-Request-Id") && value_size <= REQUEST_ID_MAX &&
-                 is_token(value, value_size)) {
-            scan->req->id = value;
-            scan->req->id_given = true;
-        }
-        break;
-    case 14:
-        if (equals(name, name_size, "Content-Length")) {
-            scan->lengths++;
-            scan->length = value;
-        }
-        break;
-    case 17:
-        if (equals(name, name_size, "Transfer-Encoding")) {
-            scan->codings++;
-            scan->coding = value;
-        }
-        break;
-    }
-}
-
-static enum MHD_Result scan_value(void *arg, enum MHD_ValueKind kind, const char *name,
-                                  size_t name_size, const char *value, size_t value_size)
-{
-    header_scan *scan = arg;
-    if (kind == MHD_HEADER_KIND)
-        scan_header(scan, name, name_size, value ? value : "", value ? value_size : 0);
-    else if (!percent_valid(name) || (value && !percent_valid(value)))
-        scan->bad = "A percent escape in the query is not valid.";
-    return scan->bad ? MHD_NO : MHD_YES;
-}
-
-/* Decimal digits only. false: anything else, or more than 64 bits. */
-static bool parse_length(const char *text, uint64_t *ret_length)
-{
-    uint64_t length = 0;
-    if (*text == '\0')
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9' || __builtin_mul_overflow(length, (uint64_t)10, &length) ||
-            __builtin_add_overflow(length, (uint64_t)(*text - '0'), &length))
-            return false;
-    }
-    *ret_length = length;
-    return length != UNKNOWN_LENGTH;
-}
-
-typedef struct framing {
-    int status; /* 0: in order */
-    const char *slug, *detail;
-    uint64_t body; /* bytes, or UNKNOWN_LENGTH */
-} framing;
-
-#define BAD_REQUEST(why) ((framing){400, "bad-request", (why), 0})
-
-/* RFC 9112, sections 3.2, 6.1 and 6.3: whatever could be framed in two ways is refused. */
-static framing check_framing(const header_scan *scan)
-{
-    if (scan->bad)
-        return BAD_REQUEST(scan->bad);
-    if (scan->hosts > 1)
-        return BAD_REQUEST("There is more than one Host header.");
-    if (scan->hosts == 0 && !scan->req->http_1_0)
-        return BAD_REQUEST("The Host header is missing.");
-    if (scan->lengths > 1)
-        return BAD_REQUEST("There is more than one Content-Length header.");
-    if (scan->codings > 1)
-        return BAD_REQUEST("There is more than one Transfer-Encoding header.");
-    if (scan->codings > 0 && scan->lengths > 0)
-        return BAD_REQUEST("Content-Length and Transfer-Encoding exclude each other.");
-    if (scan->codings > 0 && scan->req->http_1_0)
-        return BAD_REQUEST("HTTP/1.0 has no Transfer-Encoding.");
-    if (scan->codings > 0) {
-        if (strcasecmp(scan->coding, "chunked") != 0)
-            return (framing){501, "transfer-coding", "The only transfer coding known is chunked.",
-                             0};
-        return (framing){.body = UNKNOWN_LENGTH};
-    }
-    framing f = {0};
-    if (scan->lengths > 0 && !parse_length(scan->length, &f.body))
-        return BAD_REQUEST("Content-Length is not a number of bytes.");
-    return f;
-}
-
-/* Whether a media type's parameters name no other charset than UTF-8. */
-static bool charset_accepted(const char *parameters)
-{
-    static const char name[] = "charset=", utf8[] = "utf-8";
-    for (const char *at = parameters; (at = strchr(at, ';'));) {
-        at += 1 + strspn(at + 1, " \t");
-        if (strncasecmp(at, name, sizeof name - 1) != 0)
-            continue;
-        at += sizeof name - 1;
-        at += *at == '"';
-        if (strncasecmp(at, utf8, sizeof utf8 - 1) != 0 ||
-            strcspn(at + sizeof utf8 - 1, "\"; \t") > 0)
-            return false;
-    }
-    return true;
-}
-
-/* A media type against a comma-separated list; parameters do not matter, but a charset must be
- * UTF-8. "application/json" stands for every "+json" type too (RFC 6838, section 4.2.8). */
-static bool media_type_accepted(const char *type, const char *list)
-{
-    size_t length = strcspn(type, "; \t");
-    if (!charset_accepted(type + length))
-        return false;
-    for (const char *at = list; *at;) {
-        size_t size = strcspn(at, ",");
-        if (size == length && strncasecmp(at, type, length) == 0)
-            return true;
-        if (size == strlen("application/json") && strncasecmp(at, "application/json", size) == 0 &&
-            length > 5 && strncasecmp(type + length - 5, "+json", 5) == 0)
-            return true;
-        at += size;
-        at += strspn(at, ", ");
-    }
-    return false;
-}
-
-static bool find_verb(const char *method, slate_method *ret_verb)
-{
-    static const struct {
-        const char *name;
-        slate_method verb;
-    } verbs[] = {{"GET", SLATE_GET}, {"HEAD", SLATE_GET},    {"POST", SLATE_POST},
-                 {"PUT", SLATE_PUT}, {"PATCH", SLATE_PATCH}, {"DELETE", SLATE_DELETE}};
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-        if (strcmp(method, verbs[i].name) == 0) {
-            *ret_verb = verbs[i].verb;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What can be said before the body: route, method, media type, expectation. */
-static early_answer decide_early(slate_request *req, const header_scan *scan, uint64_t body)
-{
-    slate_method verb = SLATE_GET;
-    bool known = find_verb(req->method, &verb);
-    req->verb = verb;
-    bool asks_options = strcmp(req->method, "OPTIONS") == 0;
-    if (asks_options && strcmp(req->path, "*") == 0)
-        return EARLY_OPTIONS;
-    req->route = router_match(req->conn->listener->routes, req->path, &req->request, req->params,
-                              ROUTE_PARAMS);
-    if (!req->route)
-        return EARLY_NOT_FOUND;
-    if (asks_options)
-        return EARLY_OPTIONS;
-    if (!known || !req->route->is->on[verb])
-        return EARLY_NOT_ALLOWED;
-    if (scan->expect && strcasecmp(scan->expect, "100-continue") != 0)
-        return EARLY_EXPECTATION;
-    const char *consumes = req->route->is->consumes[verb];
-    if (consumes && (body > 0 || req->media_type) &&
-        (!req->media_type || !media_type_accepted(req->media_type, consumes)))
-        return EARLY_MEDIA_TYPE;
-    return EARLY_NONE;
-}
-
-/* Of a query. The library takes each '+' for a space, as HTML's forms mean it; a URI does not (RFC
- * 3986), and has no spaces. NULL: refused. */
-static const char *decode_query(slate_request *req, const char *text)
-{
-    if (!strpbrk(text, "% "))
-        return text;
-    size_t size = strlen(text);
-    char *copy = mem_copy_string(&req->request, text, size);
-    if (!copy)
-        return NULL;
-    for (char *at = copy; (at = strchr(at, ' '));)
-        *at = '+';
-    return percent_decode(&req->request, copy, size, NULL);
-}
-
-typedef struct query_walk {
-    slate_request *req;
-    slate_query_visitor *visit;
-    void *arg;
-    bool ended;
-} query_walk;
-
-static enum MHD_Result visit_query(void *arg, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
-{
-    (void)kind;
-    query_walk *walk = arg;
-    const char *decoded = decode_query(walk->req, name);
-    const char *worth = decode_query(walk->req, value ? value : "");
-    walk->ended = !decoded || !worth || !walk->visit(walk->arg, decoded, worth);
-    return walk->ended ? MHD_NO : MHD_YES;
-}
-
-bool http_each_query(slate_request *req, slate_query_visitor *visit, void *arg)
-{
-    query_walk walk = {.req = req, .visit = visit, .arg = arg};
-    MHD_get_connection_values(req->mhd, MHD_GET_ARGUMENT_KIND, visit_query, &walk);
-    return !walk.ended;
-}
-
-typedef struct query_search {
-    const char *name, *value;
-} query_search;
-
-static bool find_query(void *arg, const char *name, const char *value)
-{
-    query_search *search = arg;
-    if (strcmp(name, search->name) != 0)
-        return true;
-    search->value = value;
-    return false;
-}
-
-const char *http_query(slate_request *req, const char *name)
-{
-    query_search search = {.name = name};
-    http_each_query(req, find_query, &search);
-    return search.value;
-}
-
-/* The lines of one header. */
-typedef struct header_lines {
-    const char *name;
-    size_t name_size;
-    unsigned count;
-    size_t size; /* of all values, with ", " between them */
-    char *into;  /* NULL: they are only counted */
-} header_lines;
-
-static enum MHD_Result visit_line(void *arg, enum MHD_ValueKind kind, const char *name,
-                                  size_t name_size, const char *value, size_t value_size)
-{
-    header_lines *lines = arg;
-    (void)kind;
-    if (name_size != lines->name_size || strncasecmp(name, lines->name, name_size) != 0)
-        return MHD_YES;
-    if (lines->count++ > 0) {
-        if (lines->into)
-            memcpy(lines->into + lines->size, ", ", 2);
-        lines->size += 2;
-    }
-    if (lines->into && value_size > 0)
-        memcpy(lines->into + lines->size, value, value_size);
-    lines->size += value_size;
-    return MHD_YES;
-}
-
-static header_lines visit_lines(slate_request *req, const char *name, char *into)
-{
-    header_lines lines = {.name = name, .name_size = strlen(name), .into = into};
-    MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, visit_line, &lines);
-    return lines;
-}
-
-const char *http_header(slate_request *req, const char *name)
-{
-    const char *first = MHD_lookup_connection_value(req->mhd, MHD_HEADER_KIND, name);
-    if (!first) /* most are not there */
-        return NULL;
-    header_lines lines = visit_lines(req, name, NULL);
-    if (lines.count == 1)
-        return first;
-    char *joined = mem_alloc_aligned(&req->request, lines.size + 1, 1);
-    if (!joined)
-        return NULL;
-    joined[visit_lines(req, name, joined).size] = '\0';
-    return joined;
-}
 
 /* ---- Answers ------------------------------------------------------------------------------------ */
 
@@ -525,31 +190,26 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
 
     req->http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
 
-    header_scan scan = {.req = req};
-    MHD_get_connection_values_n(mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, scan_value, &scan);
-    if (!percent_valid(url))
-        scan.bad = "A percent escape in the path is not valid.";
-    framing frame = check_framing(&scan);
-    if (frame.status != 0) {
-        slate_answer_problem(req, frame.status, frame.slug, NULL, "%s", frame.detail);
+    request_head head = http_read_head(req, url);
+    if (head.status != 0) {
+        slate_answer_problem(req, head.status, head.slug, NULL, "%s", head.detail);
         return answer_now(req);
     }
 
     size_t limit = on->owner->opts.body_limit;
-    req->early = decide_early(req, &scan, frame.body);
-    if (frame.body != UNKNOWN_LENGTH && frame.body > limit) {
+    if (head.body != UNKNOWN_LENGTH && head.body > limit) {
         req->early = req->early != EARLY_NONE ? req->early : EARLY_TOO_LARGE;
         request_run(req);
         return answer_now(req);
     }
-    if (req->early != EARLY_NONE && scan.expect) { /* the body need not be sent at all */
+    if (req->early != EARLY_NONE && head.expects_continue) { /* the body need not be sent at all */
         request_run(req);
         return answer_now(req);
     }
-    connection_expect(conn, frame.body > 0);
+    connection_expect(conn, head.body > 0);
     connection_set_deadline(conn, req->begun_ns / 1000000,
-                            frame.body > 0 ? on->owner->opts.body_timeout : 0);
-    if (frame.body > 0 && (!keep_names(req) || !request_expect_body(req, frame.body)))
+                            head.body > 0 ? on->owner->opts.body_timeout : 0);
+    if (head.body > 0 && (!keep_names(req) || !request_expect_body(req, head.body)))
         return answer_now(req);
     return MHD_YES;
 }

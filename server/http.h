@@ -1,4 +1,4 @@
-/* The callbacks that listener.c gives to libmicrohttpd. */
+/* Between the files that know libmicrohttpd; most are the callbacks that listener.c gives to it. */
 #ifndef SLATE_HTTP_H
 #define SLATE_HTTP_H
 
@@ -6,6 +6,17 @@
 #include <stdarg.h>
 
 #include "internal.h"
+
+/* What the head of a request says about its body. */
+typedef struct request_head {
+    int status; /* of the problem to answer at once; 0: the framing is in order */
+    const char *slug, *detail;
+    uint64_t body;         /* bytes, or UNKNOWN_LENGTH */
+    bool expects_continue; /* the client may wait for 100 Continue */
+} request_head;
+
+/* head.c. `url`: as the library gives it. Sets the request's route, media type, id and early answer. */
+request_head http_read_head(slate_request *req, const char *url);
 
 enum MHD_Result http_on_request(void *arg, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *data,
