@@ -131,8 +131,8 @@ const option_row option_table[] = {
     {NULL, "require-precondition", OPTION_SWITCH, AT(require_precondition), .fallback = "off",
      .allowed = "on|off", .argument = "on|off", .help = "428 without a condition",
      .detail = "Whether a document is changed or removed only if the request has If-Match, "
-               "If-None-Match or If-Unmodified-Since, so that no change is lost to another. Without, it is answered 428 "
-               "(RFC 6585)."},
+               "If-None-Match or If-Unmodified-Since, so that no change is lost to another. "
+               "Without, it is answered 428 (RFC 6585)."},
 
     {"Logs and configuration", "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",
      .allowed = "off|json|clf", .argument = "off|json|clf", .help = "a line per request",

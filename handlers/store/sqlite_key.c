@@ -80,7 +80,7 @@ static void put_number(char *out, double nearest, int more)
         nearest = 0; /* -0 is 0 */
     memcpy(&bits, &nearest, sizeof bits);
     out = put_big_endian(out, bits & SIGN ? ~bits : bits | SIGN, 8);
-    put_big_endian(out, (uint64_t)(more + 0x8000), 2);
+    put_big_endian(out, (uint64_t)more + 0x8000, 2);
 }
 
 /* An integer of more than 64 bits, or what is beyond every double: the nearest, or infinity. */

@@ -694,7 +694,7 @@ static const char *next_id(const char **at, const char *end, char id[MODEL_ID])
 {
     static const char before[] = "{\"id\":\"";
     id[0] = '\0';
-    if (*at >= end)
+    if (!*at || *at >= end)
         return id;
     assert_true(end - *at > (ptrdiff_t)sizeof before);
     assert_memory_equal(*at, before, sizeof before - 1);

@@ -152,12 +152,12 @@ static void fake_figures(void *database, slate_emit_figure *emit, void *arg)
     emit(arg, "fake", "Of the backend.", true, 7);
 }
 
-#define FAKE(name, writing)                                                                        \
-    {                                                                                              \
-        .scheme = name, .writers = writing, .batch = 8, .open = fake_open, .close = fake_close,    \
-        .session_open = fake_session_open, .session_close = fake_session_close, .read = fake_read, \
-        .write = fake_write, .tidy = fake_tidy, .session_alive = fake_session_alive,               \
-        .figures = fake_figures,                                                                   \
+#define FAKE(name, writing)                                                              \
+    {                                                                                    \
+        .scheme = (name), .writers = (writing), .batch = 8, .open = fake_open,           \
+        .close = fake_close, .session_open = fake_session_open,                          \
+        .session_close = fake_session_close, .read = fake_read, .write = fake_write,     \
+        .tidy = fake_tidy, .session_alive = fake_session_alive, .figures = fake_figures, \
     }
 
 const store_backend store_sqlite = FAKE("sqlite", 1);
