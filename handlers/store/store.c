@@ -24,6 +24,8 @@
 #define GRACE_MS 250
 #define RETRY_FIRST_MS 50
 #define RETRY_LAST_MS 1000
+/* How often a thread without work looks whether its session is alive. */
+#define LOOK_MS 1000
 #define THREADS_MAX 256u
 
 static const store_backend *const backends[] = {&store_sqlite, &store_postgresql};
@@ -260,18 +262,40 @@ static bool fits(const struct thread *t, const store_op *op, size_t count, size_
     return op->kind == STORE_GET && t->taken[0]->kind == STORE_GET && count < share;
 }
 
-/* Takes a batch and copies it for the backend. The wait of one that was cancelled is ended all the
- * same, behind the others: `*ret_cancelled` of them. 0 and 0: it is the end. */
-static size_t take(struct thread *t, size_t *ret_cancelled)
+static struct timespec after(unsigned ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+/* Waits for work, or without any until it is time to look at the session. The lock is held. */
+static void await_work(struct store_queue *q)
+{
+    struct timespec until = after(LOOK_MS);
+    q->sleeping++;
+    while (!q->first && !q->closing &&
+           pthread_cond_timedwait(&q->work, &q->lock, &until) != ETIMEDOUT)
+        continue;
+    q->sleeping--;
+}
+
+/* Takes a batch, which may have nothing in it, and copies it for the backend. The wait of one that was
+ * cancelled is ended all the same, behind the others: `*ret_cancelled` of them. false: it is the end. */
+static bool take(struct thread *t, size_t *ret_count, size_t *ret_cancelled)
 {
     struct store_queue *q = t->queue;
     size_t count = 0, cancelled = 0, load = 0;
     pthread_mutex_lock(&q->lock);
-    while (!q->first && !q->closing) {
-        q->sleeping++;
-        pthread_cond_wait(&q->work, &q->lock);
-        q->sleeping--;
-    }
+    if (!q->first && !q->closing)
+        await_work(q);
+    bool go_on = q->first || !q->closing;
     size_t share = q->length / (q->sessions ? q->sessions : 1) + 1;
     while (q->first && count + cancelled < t->capacity && load < t->capacity &&
            fits(t, q->first, count, share)) {
@@ -287,8 +311,9 @@ static size_t take(struct thread *t, size_t *ret_cancelled)
         t->running[count++] = *op;
     }
     pthread_mutex_unlock(&q->lock);
+    *ret_count = count;
     *ret_cancelled = cancelled;
-    return count;
+    return go_on;
 }
 
 /* What is answered lies in one piece. */
@@ -373,14 +398,7 @@ static void refuse_all(struct store_queue *q)
 /* After a session could not be opened: waits before the next try. false: it is the end. */
 static bool back_off(struct store_queue *q, unsigned ms, const char *why)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    struct timespec until = after(ms);
     pthread_mutex_lock(&q->lock);
     (void)snprintf(q->why, sizeof q->why, "%s", why);
     if (q->sessions == 0 && clock_ms() - q->lost_ms >= GRACE_MS) {
@@ -435,15 +453,13 @@ static void *thread_main(void *arg)
     struct thread *t = arg;
     const store_backend *backend = t->store->backend;
     (void)pthread_setname_np(pthread_self(), t->writes ? "store writer" : "store reader");
-    while (have_session(t)) {
-        size_t cancelled, count = take(t, &cancelled);
-        if (count + cancelled == 0)
-            break;
+    size_t count, cancelled;
+    while (have_session(t) && take(t, &count, &cancelled)) {
         work(t, count);
         publish(t, count);
         wake(t->taken, count);
         wake(t->taken + t->capacity - cancelled, cancelled);
-        if (t->writes && backend->tidy)
+        if (count && t->writes && backend->tidy)
             backend->tidy(t->session);
         if (!backend->session_alive(t->session))
             end_session(t);
@@ -474,7 +490,7 @@ static void queue_init(struct store_queue *q)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->work, NULL);
+    pthread_cond_init(&q->work, &monotonic);
     pthread_cond_init(&q->end, &monotonic);
     pthread_condattr_destroy(&monotonic);
     q->last = &q->first;
