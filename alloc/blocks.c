@@ -18,7 +18,7 @@ struct mem_blocks {
     mem_depot *depot;
     size_t retain;
     bool adaptive;
-    struct mem_retention retention; /* if adaptive */
+    struct mem_retention retention; /* its peaks: if adaptive */
     mem_block *idle_blocks[MEM_CLASSES];
     struct fresh fresh[MEM_CLASSES];
     size_t idle, lent; /* these and the next two: mem_count, mem_read */
@@ -87,12 +87,14 @@ static void shed(mem_blocks *blocks, size_t bytes)
 
 void mem_blocks_note_peak(mem_blocks *blocks)
 {
-    if (!blocks->adaptive)
-        return;
     struct mem_retention *retention = &blocks->retention;
-    mem_retention_note(retention, blocks->lent);
     size_t period = mem_depot_period(blocks->depot);
     bool is_over = period != retention->period;
+    if (is_over)
+        __atomic_store_n(&retention->period, period, __ATOMIC_RELAXED);
+    if (!blocks->adaptive)
+        return;
+    mem_retention_note(retention, blocks->lent);
     if (!is_over && blocks->lent <= blocks->retain)
         return;
     blocks->retain = mem_retention_limit(retention);
@@ -102,8 +104,13 @@ void mem_blocks_note_peak(mem_blocks *blocks)
     size_t unused = retention->low / 2;
     shed(blocks, over > unused ? over : unused);
     retention->low = blocks->idle;
-    retention->period = period;
     mem_retention_age(retention);
+}
+
+bool mem_blocks_is_neglected(const mem_blocks *blocks)
+{
+    return mem_read(&blocks->idle) > 0 &&
+           mem_depot_period(blocks->depot) - mem_read(&blocks->retention.period) > 1;
 }
 
 void mem_blocks_clear(mem_blocks *blocks)

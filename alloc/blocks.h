@@ -64,6 +64,9 @@ mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
  * NULL is allowed. */
 void mem_blocks_delete(mem_blocks *blocks);
 
+/* Whether it keeps blocks though no arena of its has needed any for a whole decay period. From any
+ * thread. */
+bool mem_blocks_is_neglected(const mem_blocks *blocks);
 /* Parts with every idle block: small ones go to the depot, larger ones to the system. By the owner,
  * or by another thread while the owner is kept out. */
 void mem_blocks_clear(mem_blocks *blocks);

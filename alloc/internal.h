@@ -183,7 +183,7 @@ void mem_blocks_note_peak(mem_blocks *blocks);
 struct mem_retention {
     uint32_t peaks[MEM_PEAK_RANKS]; /* how many, by their size; half as many each period */
     size_t low;                     /* lowest idle bytes in this period */
-    size_t period;                  /* the depot's, that these figures are of */
+    size_t period; /* the depot's, that these figures are of; written relaxed, mem_read */
 };
 void mem_retention_note(struct mem_retention *retention, size_t peak);
 void mem_retention_age(struct mem_retention *retention); /* once a period */

@@ -160,8 +160,9 @@ static inline unsigned worker_asleep(const worker *w)
 /* The calling thread's worker, made at its first callback and ended with the thread. NULL: no memory. */
 worker *worker_current(listener *on);
 bool workers_init(server *s);
-/* Parts with what the idle magazines of the public listener's workers hold. From the housekeeper. */
-void workers_clear_magazines(server *s);
+/* Parts with what the public listener's workers keep in magazines that they have not needed for a
+ * whole decay period. From the housekeeper. */
+void workers_clear_neglected(server *s);
 /* After every event loop has ended. */
 void workers_free(server *s);
 

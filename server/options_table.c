@@ -44,9 +44,10 @@ const option_row option_table[] = {
      .detail = "How fast the depot goes back to the system: blocks that lay unused for "
                "a whole period are unmapped, without any traffic."},
     {NULL, "idle-trim", OPTION_SWITCH, AT(idle_trim), .computed = "on with arena",
-     .allowed = "on|off", .argument = "on|off", .help = "malloc_trim at rest after a spike",
-     .detail = "Whether malloc's heap is trimmed when the server is at rest after a "
-               "spike. libmicrohttpd keeps the buffers of connections there, and "
+     .allowed = "on|off", .argument = "on|off", .help = "malloc_trim after a spike",
+     .detail = "Whether malloc's heap is trimmed after a spike: when the server is at "
+               "rest, or has seen half as many connections in a period as before. "
+               "libmicrohttpd keeps the buffers of connections there, and "
                "malloc keeps them after the connections have closed. Off by default "
                "with --alloc malloc, so that a comparison sees malloc as it is."},
     {NULL, "connection-memory", OPTION_SIZE, AT(connection_memory), .fallback = "12K", .min = 4 * K,

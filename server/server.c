@@ -20,13 +20,39 @@ const char *const slate_version = SLATE_VERSION;
 typedef struct housekeeper {
     int64_t next_decay_ms, next_reap_ms;
     int64_t tick_ms;
-    totals last; /* as of the last decay */
-    bool spent;  /* something has run since the last trim */
+    totals last;   /* as of the last decay */
+    bool spent;    /* something has run since the last trim */
+    uint64_t most; /* connections that one period has seen since then */
 } housekeeper;
 
 #define EXPIRE_EVERY_MS 100 /* waits */
 #define REAP_EVERY_MS 250
-#define SOON_MS 10 /* while sockets linger, or the server drains */
+#define SOON_MS 10     /* while sockets linger, or the server drains */
+#define TRIM_WORTH 16u /* connections gone */
+
+/* Gives back what malloc keeps; once a period. libmicrohttpd's connections, closed by now, have left
+ * their memory with it. Two things say that it is more than will be needed again: the server is at
+ * rest (a whole period without a request or a connection come or gone, and none in flight), or the
+ * period has seen at most half of the connections that one before has. So a steady load is
+ * never trimmed, which would stall threads that allocate and be undone at once, and one that falls
+ * is each time it has halved. */
+static void trim(server *s, housekeeper *keeper)
+{
+    totals t = server_totals(s, false);
+    bool rest = t.begun == t.completed && memcmp(&t, &keeper->last, sizeof t) == 0;
+    uint64_t seen = t.accepted - keeper->last.closed;
+    bool fallen = seen <= keeper->most / 2 && keeper->most - seen >= TRIM_WORTH;
+    if ((rest && keeper->spent) || fallen) {
+        malloc_trim(0);
+        keeper->spent = false;
+        keeper->most = 0;
+    }
+    if (!rest)
+        keeper->spent = true;
+    if (seen > keeper->most)
+        keeper->most = seen;
+    keeper->last = t;
+}
 
 /* Returns how long to wait until the next time, in milliseconds. */
 static int64_t keep_house(server *s, housekeeper *keeper)
@@ -41,20 +67,10 @@ static int64_t keep_house(server *s, housekeeper *keeper)
     if (now < keeper->next_decay_ms)
         return wait;
     keeper->next_decay_ms = now + s->opts.decay;
+    workers_clear_neglected(s);
     mem_depot_decay(s->depot);
-    /* At rest: a whole period without a request or a connection come or gone, and none in flight.
-     * libmicrohttpd's connections, closed by now, have left their memory with malloc, and the workers
-     * keep blocks for requests that do not come. Under load a trim would stall allocating threads and be undone at once. */
-    totals t = server_totals(s, false);
-    bool rest = t.begun == t.completed && memcmp(&t, &keeper->last, sizeof t) == 0;
-    if (rest && keeper->spent && s->opts.idle_trim) {
-        workers_clear_magazines(s);
-        malloc_trim(0);
-        keeper->spent = false;
-    }
-    if (!rest)
-        keeper->spent = true;
-    keeper->last = t;
+    if (s->opts.idle_trim)
+        trim(s, keeper);
     return wait;
 }
 
@@ -66,11 +82,9 @@ static int wait_signal(const sigset_t *set, int64_t wait_ms)
     return sig > 0 ? sig : 0;
 }
 
-static void serve(server *s, const sigset_t *set)
+static void serve(server *s, housekeeper *keeper, const sigset_t *set)
 {
-    housekeeper keeper = {.tick_ms =
-                              s->opts.decay < EXPIRE_EVERY_MS ? s->opts.decay : EXPIRE_EVERY_MS};
-    for (int64_t wait = 0;; wait = keep_house(s, &keeper)) {
+    for (int64_t wait = 0;; wait = keep_house(s, keeper)) {
         int sig = wait_signal(set, wait);
         if (sig == SIGTERM || sig == SIGINT)
             return;
@@ -85,14 +99,13 @@ static void serve(server *s, const sigset_t *set)
 #define QUIET_MS 250
 
 /* Lets what is in flight end. A second signal, or the time-out, cuts it short. */
-static void drain(server *s, const sigset_t *set)
+static void drain(server *s, housekeeper *keeper, const sigset_t *set)
 {
     log_info("Draining: no new connections, up to %u ms for the requests in flight.",
              s->opts.drain_timeout);
     __atomic_store_n(&s->draining, true, __ATOMIC_RELAXED);
     int64_t end = clock_ms() + s->opts.drain_timeout, quiet_since = 0;
     uint64_t begun = 0;
-    housekeeper keeper = {0};
     for (;;) {
         listener_refuse(&s->public);
         int sig = wait_signal(set, SOON_MS);
@@ -102,7 +115,7 @@ static void drain(server *s, const sigset_t *set)
         }
         if (sig == SIGUSR1)
             contexts_dump(s);
-        (void)keep_house(s, &keeper); /* and again soon, whatever it says */
+        (void)keep_house(s, keeper); /* and again soon, whatever it says */
         int64_t now = clock_ms();
         totals t = server_totals(s, false);
         bool lingering = linger_turn(s, now); /* after the totals, so with all that have closed */
@@ -188,14 +201,16 @@ static bool start(server *s)
 
 static int run(server *s, const sigset_t *set)
 {
+    housekeeper keeper = {.tick_ms =
+                              s->opts.decay < EXPIRE_EVERY_MS ? s->opts.decay : EXPIRE_EVERY_MS};
     bool started = start(s);
     if (started) {
         log_info("Serving with --alloc %s, %u worker thread%s.", alloc_mode_name(s->opts.alloc),
                  s->opts.threads, s->opts.threads == 1 ? "" : "s");
         notify_send("READY=1");
-        serve(s, set);
+        serve(s, &keeper, set);
         notify_send("STOPPING=1");
-        drain(s, set);
+        drain(s, &keeper, set);
     }
     waits_refuse(s);
     listener_stop(&s->public);

@@ -116,11 +116,11 @@ bool workers_init(server *s)
     return true;
 }
 
-void workers_clear_magazines(server *s)
+void workers_clear_neglected(server *s)
 {
     pthread_mutex_lock(&s->lock); /* keeps a thread that ends from taking its magazine away */
     for (worker *w = s->workers; w; w = w->next) {
-        if (w->admin || !w->blocks)
+        if (w->admin || !w->blocks || !mem_blocks_is_neglected(w->blocks))
             continue;
         door_close(&w->door);
         mem_blocks_clear(w->blocks);

@@ -43,6 +43,36 @@ def test_a_spike_leaves_nothing_behind(server):
     one.assert_at_rest()
 
 
+def test_a_spike_leaves_nothing_behind_a_trickle(server):
+    """200 connections with 100 to 300 KB each; then one, with a small request now and then. What
+    they left is in malloc's heap, below what lives, and in magazines that no request needs."""
+    one = server("--threads", "2", "--idle-trim", "on")
+    warm(one)
+    before = one.anonymous()
+    texts = [json.dumps([{"id": i, "name": f"row {i}"} for i in range(rows)]).encode()
+             for rows in (3200, 6400, 9600)]
+    connections = [one.connect() for _ in range(200)]
+    for i, connection in enumerate(connections):
+        text = texts[i % 3]
+        connection.send(connection.head("POST", "/echo", "Content-Type: application/json",
+                                        f"Content-Length: {len(text)}") + text[:-1])
+    until(lambda: one.metric("slate_requests_in_flight") == 200, "200 requests in flight")
+    for connection in connections:
+        connection.send(b"]")
+    for connection in connections:
+        assert connection.read("POST").status == 200
+    assert one.anonymous() > before + 2 * MIB
+    trickle = one.connect()
+    for connection in connections:
+        connection.close()
+
+    def memory_is_back():
+        assert trickle.request("GET", "/json").status == 200
+        return one.anonymous() < before + MIB
+
+    until(memory_is_back, "the memory is back while requests come")
+
+
 @pytest.mark.arena
 def test_closed_connections_leave_nothing_behind(server):
     """libmicrohttpd keeps each connection's memory in malloc's heap, and malloc keeps it after they

@@ -490,6 +490,34 @@ static void adaptive_limit_falls_with_the_traffic(void **state)
     mem_blocks_delete(blocks);
 }
 
+/* ---- Neglect --------------------------------------------------------------------------------- */
+
+static void magazine_is_neglected_after_a_period_without_need(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    const size_t limits[] = {MEM_RETAIN_ADAPTIVE, MIB};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        mem_blocks *blocks = mem_blocks_create(f->depot, limits[i]);
+        mem_depot_decay(f->depot);
+        mem_depot_decay(f->depot);
+        assert_false(mem_blocks_is_neglected(blocks)); /* it has none */
+        use(blocks, 1);
+        assert_true(idle(blocks) > 0);
+        assert_false(mem_blocks_is_neglected(blocks));
+        mem_depot_decay(f->depot);
+        assert_false(mem_blocks_is_neglected(blocks)); /* used in part of that period */
+        use(blocks, 1);
+        mem_depot_decay(f->depot);
+        assert_false(mem_blocks_is_neglected(blocks));
+        mem_depot_decay(f->depot);
+        assert_true(mem_blocks_is_neglected(blocks));
+        use(blocks, 1);
+        assert_false(mem_blocks_is_neglected(blocks));
+        mem_blocks_delete(blocks);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +540,7 @@ int main(void)
         ONE(adaptive_limit_keeps_what_requests_need),
         ONE(adaptive_limit_is_not_for_one_huge_request),
         ONE(adaptive_limit_falls_with_the_traffic),
+        ONE(magazine_is_neglected_after_a_period_without_need),
     };
     return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
 }
