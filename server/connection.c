@@ -87,7 +87,7 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
     else if (address && address->sa_family == AF_INET6)
         memcpy(&conn->remote, address, sizeof(struct sockaddr_in6));
     connection_set_deadline(conn, clock_ms(), on->owner->opts.header_timeout);
-    conn->receiving = true;
+    conn->awaits = AWAITS_REST;
     pthread_mutex_lock(&w->lock);
     conn->next = w->open_connections;
     if (conn->next)
@@ -145,9 +145,9 @@ void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms)
     __atomic_store_n(&conn->deadline_ms, in_ms > 0 ? now_ms + in_ms : 0, __ATOMIC_RELAXED);
 }
 
-void connection_expect(connection *conn, bool more)
+void connection_await(connection *conn, connection_awaits what)
 {
-    __atomic_store_n(&conn->receiving, more, __ATOMIC_RELAXED);
+    __atomic_store_n(&conn->awaits, what, __ATOMIC_RELAXED);
 }
 
 bool connection_has_ended(const connection *conn)
@@ -157,14 +157,28 @@ bool connection_has_ended(const connection *conn)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* The worker may be about to see what completes the request: it has a round for that. */
-#define ROUNDS_TO_SEE_AN_END 2
+/* Unless the worker has met it meanwhile, and awaits something else. */
+static bool becomes(connection *conn, connection_awaits from, connection_awaits to)
+{
+    return __atomic_compare_exchange_n(&conn->awaits, &from, to, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
+}
 
+/* The worker may be about to see what completes the request, or the next one, which the library has
+ * read already: it has a round for that. Between two requests one look is enough, however long the
+ * client is silent then: an end that comes alone, the library sees. */
 static bool has_left(connection *conn)
 {
-    bool ended = __atomic_load_n(&conn->receiving, __ATOMIC_RELAXED) && connection_has_ended(conn);
-    conn->ended = ended ? conn->ended + 1 : 0;
-    return conn->ended == ROUNDS_TO_SEE_AN_END;
+    connection_awaits awaits = __atomic_load_n(&conn->awaits, __ATOMIC_RELAXED);
+    if (awaits == AWAITS_NOTHING)
+        return false;
+    if (awaits == AWAITS_END)
+        return becomes(conn, AWAITS_END, AWAITS_NOTHING);
+    if (connection_has_ended(conn))
+        (void)becomes(conn, awaits, AWAITS_END);
+    else if (awaits == AWAITS_NEXT)
+        (void)becomes(conn, AWAITS_NEXT, AWAITS_NOTHING);
+    return false;
 }
 
 void connections_reap(server *s, int64_t now_ms)

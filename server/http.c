@@ -136,7 +136,7 @@ static enum MHD_Result queue_answer(slate_request *req)
 static enum MHD_Result answer_now(slate_request *req)
 {
     req->conn->linger = true;
-    connection_expect(req->conn, false);
+    connection_await(req->conn, AWAITS_NOTHING);
     return queue_answer(req);
 }
 
@@ -206,7 +206,7 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
         request_run(req);
         return answer_now(req);
     }
-    connection_expect(conn, head.body > 0);
+    connection_await(conn, head.body > 0 ? AWAITS_REST : AWAITS_NOTHING);
     connection_set_deadline(conn, req->begun_ns / 1000000,
                             head.body > 0 ? on->owner->opts.body_timeout : 0);
     if (head.body > 0 && (!keep_names(req) || !request_expect_body(req, head.body)))
@@ -228,7 +228,7 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
         *size = 0;
         return wanted ? MHD_YES : MHD_NO;
     }
-    connection_expect(req->conn, false);
+    connection_await(req->conn, AWAITS_NOTHING);
     set_answer_deadline(req);
     /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
     bool answered = !req->wait && (req->answered || request_run(req));
@@ -285,6 +285,7 @@ void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
     worker *w = req->worker;
     int64_t now = clock_ns();
     conn->answered = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    connection_await(conn, AWAITS_NEXT);
     connection_set_deadline(conn, now / 1000000, opts->idle_timeout + opts->header_timeout);
     door_enter(&w->door);
     request_end(req, conn->answered, now);

@@ -168,6 +168,14 @@ void workers_free(server *s);
 
 /* ---- Connection (connection.c) ------------------------------------------------------------------ */
 
+/* What the server waits for on a connection, and so whether its client may have left unseen. */
+typedef enum {
+    AWAITS_NOTHING, /* it is the server's turn, or the library will see the end */
+    AWAITS_REST,    /* of the first request's head, or of a body */
+    AWAITS_NEXT,    /* an answer is sent: whatever came with its request is here */
+    AWAITS_END      /* the reaper has seen the client's end, and shuts it if it is so next time */
+} connection_awaits;
+
 struct connection {
     worker *worker;
     listener *listener;
@@ -176,10 +184,9 @@ struct connection {
     int fd;       /* valid while in the worker's list */
     int64_t deadline_ms; /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: none */
-    bool receiving;      /* atomic: its first request, or the body of one, is not complete */
-    unsigned ended;      /* the reaper's: rounds in which all was read and no more can come */
-    bool linger;         /* the answer closes it while the client may still be sending */
-    bool answered;       /* the newest request's answer was sent whole */
+    connection_awaits awaits; /* atomic */
+    bool linger;              /* the answer closes it while the client may still be sending */
+    bool answered;            /* the newest request's answer was sent whole */
     connection *prev, *next;
     struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
 };
@@ -192,11 +199,10 @@ void connection_remote(const connection *conn, char out[REMOTE_MAX]);
 void connection_close(connection *conn);
 /* Whether the client has ended its side and all that it sent has been read, or the connection broke. */
 bool connection_has_ended(const connection *conn);
-/* Says whether more of a request must come. */
-void connection_expect(connection *conn, bool more);
+void connection_await(connection *conn, connection_awaits what);
 /* Sets the time from now at which the connection is shut; 0: none. */
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
-/* Shuts connections that are past their deadline, or whose client left in the middle of a request:
+/* Shuts connections that are past their deadline, or whose client has ended its side unseen:
  * libmicrohttpd 0.9.75 does not see an end that comes together with data. From the housekeeper. */
 void connections_reap(server *s, int64_t now_ms);
 

@@ -9,6 +9,7 @@ from wire import DEADLINE, swelling, until
 
 HEAD = (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Content-Length: 100000\r\n\r\n")
+WHOLE = b"GET /json HTTP/1.1\r\nHost: x\r\n\r\n"
 LONG = ("--header-timeout", "600s", "--body-timeout", "600s", "--idle-timeout", "600s")
 
 
@@ -133,15 +134,20 @@ def test_an_answer_that_is_not_read(server):
     one.assert_at_rest()
 
 
-@pytest.mark.parametrize("sent", [HEAD + b"[1,", HEAD, b"GET /js"])
+@pytest.mark.parametrize("sent", [HEAD + b"[1,", HEAD, b"GET /js", WHOLE, 3 * WHOLE])
 def test_an_end_that_comes_with_data_is_seen(server, sent):
-    """In one segment: libmicrohttpd then reads the data and does not look again."""
+    """In one segment: libmicrohttpd then reads the data and does not look again. What is whole is
+    answered first."""
     one = server(*LONG)
-    for _ in range(50):
-        connection = one.connect()
+    connections = [one.connect() for _ in range(50)]
+    for connection in connections:
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         connection.sock.send(sent, socket.MSG_MORE)
         connection.finish()
+    for connection in connections:
+        for _ in range(sent.count(WHOLE)):
+            assert connection.read().status == 200
+        connection.assert_closed()
     until(lambda: one.metric("slate_connections") == 0, "no connection left")
     one.close_connections()
     one.assert_at_rest()
