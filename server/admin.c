@@ -69,6 +69,8 @@ static slate_result version(slate_request *req)
     json_write_literal_key(w, "threads");
     json_write_integer(w, opts->threads);
     text_member(w, "json_reader", opts->json_reader == READER_JANSSON ? "jansson" : "slate");
+    json_write_literal_key(w, "json_walk");
+    json_write_bool(w, json_bridge_walks());
     text_member(w, "libmicrohttpd", microhttpd_version());
     text_member(w, "jansson", jansson_version_str());
     text_member(w, "libc", gnu_get_libc_version());

@@ -298,6 +298,8 @@ static void complete(parse *p)
     const option_row *threads = find("threads");
     if (p->from[find("idle-trim") - option_table] == FROM_DEFAULT)
         opts->idle_trim = opts->alloc == ALLOC_ARENA;
+    if (p->from[find("json-walk") - option_table] == FROM_DEFAULT)
+        opts->json_walk = opts->alloc == ALLOC_MALLOC;
     if (p->from[threads - option_table] == FROM_DEFAULT) {
         opts->threads = processors();
         if (opts->threads > threads->max)
@@ -323,6 +325,8 @@ static bool agree(const options *opts)
         return clash(opts, "body-limit", "request-memory", body);
     if (opts->memory_limit != 0 && opts->body_limit > opts->memory_limit)
         return clash(opts, "body-limit", "memory-limit", body);
+    if (!opts->json_walk && opts->alloc == ALLOC_MALLOC)
+        return clash(opts, "json-walk", "alloc", "only the walk frees what malloc gave");
     if (opts->threads > opts->max_connections)
         return clash(opts, "threads", "max-connections", "every worker takes one at least");
     if (opts->admin != NULL && strcmp(opts->listen, opts->admin) == 0 &&

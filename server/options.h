@@ -27,6 +27,7 @@ typedef struct options {
     bool idle_trim;            /* --idle-trim on|off; default: on with arena, off with malloc */
     unsigned json_depth;       /* --json-depth 128; 1 to 1024 */
     reader_mode json_reader;   /* --json-reader slate|jansson */
+    bool json_walk;            /* --json-walk on|off; default: off with arena, on with malloc */
     unsigned max_connections;  /* --max-connections 4096 */
     unsigned per_ip;           /* --per-ip 0: no limit */
     unsigned header_timeout;   /* --header-timeout 10s */

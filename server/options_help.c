@@ -36,9 +36,8 @@ void option_print_help(FILE *out)
     char variable[OPTION_VARIABLE_MAX];
     option_variable(&option_table[0], variable);
     fprintf(out,
-            "\nSizes take K, M, G; times ms, s, m; [defaults]. --%s is %s in the\n"
-            "environment and `%s = ...` in --config's file; the flag wins, then the\n"
-            "environment. SIGTERM finishes what is in flight, a second one stops at once.\n",
+            "\nSizes take K, M, G; times ms, s, m; [defaults]. --%s wins over %s\n"
+            "in the environment, and that over `%s = ...` in --config's file.\n",
             option_table[0].name, variable, option_table[0].name);
 }
 

@@ -92,6 +92,11 @@ const option_row option_table[] = {
      .detail = "What parses documents. Both readers take and refuse the same and make the same "
                "tree; jansson's own takes several times as long. It is there to be compared "
                "with."},
+    {NULL, "json-walk", OPTION_SWITCH, AT(json_walk), .computed = "off with arena",
+     .allowed = "on|off", .argument = "on|off", .help = "release documents node by node",
+     .detail = "Whether a document is released node by node, as malloc needs it: with --alloc "
+               "malloc it is always on. An arena forgets a document without looking at it; with on "
+               "it is walked all the same. It is there to see what that costs."},
     {NULL, "header-timeout", OPTION_TIME, AT(header_timeout), .fallback = "10s", .min = 100,
      .max = 60 * MINUTE, .argument = "TIME", .help = "to send a request's headers",
      .detail = "Time to send a request's headers, however steadily they trickle in."},

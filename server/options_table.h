@@ -41,7 +41,7 @@ typedef struct option_row {
     const char *detail;   /* whole sentences for the manual page */
 } option_row;
 
-#define OPTION_ROWS 29
+#define OPTION_ROWS 30
 extern const option_row option_table[OPTION_ROWS];
 
 /* Flags that print something and end the program. */

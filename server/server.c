@@ -165,7 +165,7 @@ static bool prepare(server *s)
     static const slate_module *const admin[] = {&admin_module, NULL};
     door_setup();
     if (s->opts.alloc == ALLOC_ARENA)
-        json_bridge_install();
+        json_bridge_install(s->opts.json_walk);
     json_reader_select(s->opts.json_reader == READER_JANSSON ? JSON_READER_JANSSON
                                                              : JSON_READER_SLATE);
     json_object_seed(0); /* static memory; before any thread */

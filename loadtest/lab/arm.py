@@ -67,7 +67,8 @@ class Arm:
 
 
 def _slate(name, alloc, *flags, **more):
-    in_force = {"alloc": alloc, "pool": True, "json_reader": "slate"} | more.pop("in_force", {})
+    in_force = {"alloc": alloc, "pool": True, "json_reader": "slate",
+                "json_walk": alloc == "malloc"} | more.pop("in_force", {})
     return Arm(name, SLATE, ("--alloc", alloc, *flags), in_force, **more)
 
 
@@ -98,13 +99,18 @@ MALLOCS = (
 )
 
 # What is not the allocator's doing: connection and request structs from pools, and the JSON reader.
+# And what is a part of it: that a tree is forgotten, where malloc's has to be walked to be freed.
 FACTORS = tuple(
     _slate(f"{alloc}-{name}", alloc, *flags, in_force=in_force, over=alloc,
            about=f"slate on {'its arenas' if alloc == 'arena' else alloc}, {about}")
-    for name, flags, in_force, about in (
-        ("no-pool", ("--pool", "off"), {"pool": False}, "without pools for connections and requests"),
-        ("jansson", ("--json-reader", "jansson"), {"json_reader": "jansson"}, "read by jansson's parser"))
-    for alloc in ("malloc", "arena"))
+    for name, allocs, flags, in_force, about in (
+        ("no-pool", ("malloc", "arena"), ("--pool", "off"), {"pool": False},
+         "without pools for connections and requests"),
+        ("jansson", ("malloc", "arena"), ("--json-reader", "jansson"), {"json_reader": "jansson"},
+         "read by jansson's parser"),
+        ("walk", ("arena",), ("--json-walk", "on"), {"json_walk": True},
+         "whose trees are walked before the reset, as malloc's must be"))
+    for alloc in allocs)
 
 MORE = {arm.name: arm for arm in (*MALLOCS, *FACTORS)}
 ALL = {arm.name: arm for arm in (MALLOC, ARENA, YARDSTICK, STATIC)} | MORE

@@ -47,7 +47,7 @@ class Scenario:
     load: Load
     baseline: bool = False
     rates: bool = False  # worth running at constant rates too
-    factors: bool = False  # worth running without pools, and with jansson's parser
+    factors: bool = False  # worth running without pools, with jansson's parser, and with the walk
     of: str | None = None  # the scenario that this is at a constant rate
     yardstick: bool = True  # whether plain can do it
     rows: int = 0  # that the server's store holds; 0: no store

@@ -16,6 +16,13 @@ static_assert(_Alignof(json_int_t) <= NODE_ALIGN && _Alignof(double) <= NODE_ALI
               "jansson's structs hold nothing that is aligned to more");
 
 static bool installed;
+static bool walks = true; /* json_bridge_release */
+
+#ifndef NDEBUG
+#define ALWAYS_WALKS true /* to find nodes that are referenced elsewhere, or that nobody owns */
+#else
+#define ALWAYS_WALKS false
+#endif
 
 /* jansson's newest allocation on this thread, so that a free of it can be a pop. Nothing has to be
  * forgotten at a reset: jansson frees only what it got from node_alloc, and whatever it got after
@@ -68,10 +75,11 @@ static void node_free(void *at)
     }
 }
 
-void json_bridge_install(void)
+void json_bridge_install(bool walk)
 {
     json_set_alloc_funcs(node_alloc, node_free);
     installed = true;
+    walks = walk || ALWAYS_WALKS;
 }
 
 bool json_bridge_installed(void)
@@ -79,16 +87,16 @@ bool json_bridge_installed(void)
     return installed;
 }
 
+bool json_bridge_walks(void)
+{
+    return walks;
+}
+
 void json_bridge_release(json_t *tree)
 {
-    if (!installed) {
+    assert(!installed || !tree || tree->refcount == 1 || tree->refcount == (size_t)-1);
+    if (walks)
         json_decref(tree);
-        return;
-    }
-#ifndef NDEBUG
-    assert(!tree || tree->refcount == 1 || tree->refcount == (size_t)-1);
-    json_decref(tree);
-#endif
 }
 
 long json_bridge_outstanding(void)

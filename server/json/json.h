@@ -13,14 +13,17 @@
 /* Makes jansson allocate from the current context (mem_current), or from malloc where there is
  * none. Process-wide; call once, before any other use of jansson, in arena mode only: in malloc
  * mode jansson keeps plain malloc and free. A tree belongs to the context that was current when it
- * was made: it must not be changed while another is current, nor be used after its reset. */
-void json_bridge_install(void);
+ * was made: it must not be changed while another is current, nor be used after its reset. `walk`:
+ * trees are released node by node all the same, to see what that costs (--json-walk on). */
+void json_bridge_install(bool walk);
 bool json_bridge_installed(void);
 
 /* Ends a tree that its owner is done with. Plain malloc: json_decref. Arena: nothing, the reset
- * takes it; a debug build (NDEBUG unset) does the walk all the same and asserts that the tree was
- * referenced exactly once. NULL is allowed. Call it while the tree's context is current. */
+ * takes it, unless the walk is wanted; a debug build (NDEBUG unset) always walks, and asserts that
+ * the tree was referenced exactly once. NULL is allowed. Call it while the tree's context is
+ * current. */
 void json_bridge_release(json_t *tree);
+bool json_bridge_walks(void); /* whether that is json_decref */
 /* Debug builds in arena mode: jansson allocations made and not freed on this thread while a context
  * was current; 0 after every tree was released. Always 0 in other builds. */
 long json_bridge_outstanding(void);

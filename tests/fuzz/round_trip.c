@@ -88,7 +88,7 @@ int fuzz_round_trip(const uint8_t *data, size_t size)
     mem_arena_init(&scratch, NULL, "scratch", blocks, NULL, 0);
     mem_arena_init(&answers, NULL, "answers", blocks, NULL, 0);
     json_get_alloc_funcs(&allocate, &release);
-    json_bridge_install();
+    json_bridge_install(false);
     mem_context *before = mem_switch(&scratch);
 
     json_t *tree = json_read_with(JSON_READER_SLATE, (const char *)data, size, DEPTH, &problem);

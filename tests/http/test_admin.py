@@ -31,7 +31,7 @@ def test_version(shared):
     assert version["alloc"] == ALLOC
     assert version["libmicrohttpd"].startswith("0.9.") or version["libmicrohttpd"][0] == "1"
     assert version["jansson"].startswith("2.")
-    for member in ("pool", "threads", "json_reader", "libc", "connection_memory", "options"):
+    for member in ("pool", "threads", "json_reader", "json_walk", "libc", "connection_memory", "options"):
         assert member in version
     assert version["options"]["alloc"] == ALLOC
     assert version["options"]["body-limit"]

@@ -23,6 +23,7 @@ USAGE = {
     "a negative size": (["--request-memory", "-1"], ["--request-memory"]),
     "a time that is none": (["--decay", "soon"], ["--decay"]),
     "a depth that is too large": (["--json-depth", "100000"], ["--json-depth"]),
+    "no walk with malloc": (["--alloc", "malloc", "--json-walk", "off"], ["--json-walk off", "--alloc malloc"]),
     "a pool that is neither": (["--pool", "maybe"], ["--pool", "on", "off"]),
     "an address that is none": (["--listen", "nowhere"], ["--listen"]),
     "a port that is too large": (["--listen", "127.0.0.1:65536"], ["--listen"]),

@@ -7,6 +7,8 @@ from lab.arm import ARENA, MALLOC, MORE, YARDSTICK
 SOUND = {"requests": 10_000, "seconds": 2.0, "connections": 32, "errors": 0, "unrecorded": 0,
          "wrong_status": 0, "different": 0}
 
+VERSION = {"alloc": "arena", "pool": True, "json_reader": "slate", "json_walk": False}  # of ARENA
+
 
 def client(**changes):
     return SOUND | changes
@@ -29,9 +31,13 @@ def client(**changes):
     (gates.duration(client(), 2.1, 0.25), True),
     (gates.duration(client(), 2.4, 0.25), False),
     (gates.duration(client(seconds=2.5), 2.1, 0.25), False),  # its clock jumped ahead
-    (gates.allocator(ARENA, {"alloc": "arena", "pool": True, "json_reader": "slate", "libc": "2"}), True),
-    (gates.allocator(ARENA, {"alloc": "malloc", "pool": True, "json_reader": "slate"}), False),
-    (gates.allocator(MORE["arena-no-pool"], {"alloc": "arena", "pool": True, "json_reader": "slate"}), False),
+    (gates.allocator(ARENA, VERSION | {"libc": "2"}), True),
+    (gates.allocator(ARENA, VERSION | {"alloc": "malloc"}), False),
+    (gates.allocator(ARENA, VERSION | {"json_walk": True}), False),
+    (gates.allocator(MORE["arena-no-pool"], VERSION), False),
+    (gates.allocator(MORE["arena-walk"], VERSION | {"json_walk": True}), True),
+    (gates.allocator(MORE["arena-walk"], VERSION), False),
+    (gates.allocator(MALLOC, VERSION | {"alloc": "malloc", "json_walk": True}), True),
     (gates.malloc_in_force(MALLOC, ["/usr/lib/libc.so.6"], {}), True),
     (gates.malloc_in_force(MALLOC, ["/usr/lib/libc.so.6", "/usr/lib/libjemalloc.so.2"], {}), False),
     (gates.malloc_in_force(MORE["jemalloc"], ["/usr/lib/libjemalloc.so.2"], {}), True),

@@ -2,6 +2,7 @@
  * whole process.
  *   malloc  no hooks, contexts are heaps: the server's --alloc malloc
  *   arena   hooks, contexts are arenas: the server's --alloc arena
+ *   walk    as arena, and trees are walked all the same: --json-walk on
  *   heap    hooks, contexts are heaps
  * A second argument, slate or jansson, chooses the reader behind json_read. */
 #ifndef JSON_MODES_H
@@ -22,6 +23,7 @@
 #include "text.h"
 
 static enum { MODE_MALLOC, MODE_ARENA, MODE_HEAP } mode;
+static bool walk; /* what json_bridge_install was told; a debug build always walks */
 static json_reader reader = JSON_READER_SLATE;
 static mem_depot *depot;
 static mem_blocks *blocks;
@@ -70,19 +72,27 @@ static inline int close_contexts(void **state)
 /* From argv; false: unknown. Installs the hooks. */
 static inline bool choose_mode(int argc, char **argv)
 {
-    static const char *const names[] = {"malloc", "arena", "heap"};
+    static const struct {
+        const char *name;
+        int mode;
+        bool walk;
+    } modes[] = {{"malloc", MODE_MALLOC, true},
+                 {"arena", MODE_ARENA, false},
+                 {"walk", MODE_ARENA, true},
+                 {"heap", MODE_HEAP, false}};
     if (argc == 3 && strcmp(argv[2], "jansson") == 0)
         reader = JSON_READER_JANSSON;
     json_reader_select(reader);
-    for (unsigned i = 0; i < 3; i++) {
-        if ((argc == 2 || argc == 3) && strcmp(argv[1], names[i]) == 0) {
-            mode = i;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if ((argc == 2 || argc == 3) && strcmp(argv[1], modes[i].name) == 0) {
+            mode = modes[i].mode;
+            walk = modes[i].walk;
             if (mode != MODE_MALLOC)
-                json_bridge_install();
+                json_bridge_install(walk);
             return true;
         }
     }
-    fprintf(stderr, "usage: %s malloc|arena|heap [slate|jansson]\n", argv[0]);
+    fprintf(stderr, "usage: %s malloc|arena|walk|heap [slate|jansson]\n", argv[0]);
     return false;
 }
 

@@ -193,6 +193,7 @@ static const sample samples[] = {
     {"body-limit", "1M", "1", "8M", {BAD_SIZES, "0"}, "from 1 to 1G"},
     {"json-depth", "128", "1", "1024", {BAD_COUNTS, "0", "1025"}, "from 1 to 1024"},
     {"json-reader", "slate", "jansson", "slate", {"", "on", "Slate", "slate|"}, "slate or jansson"},
+    {"json-walk", "off", "on", "off", {"", "never", "arena"}, "on or off"},
     {"header-timeout", "10s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"body-timeout", "60s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"idle-timeout", "15s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
@@ -482,6 +483,19 @@ static void idle_trim_follows_the_allocator_unless_given(void **state)
     assert_value(PARSE("--alloc", "malloc", "--config", config_path), "idle-trim", "on");
 }
 
+static void trees_are_walked_with_malloc_and_with_arenas_if_wanted(void **state)
+{
+    (void)state;
+    assert_value(PARSE("--alloc", "arena"), "json-walk", "off");
+    assert_value(PARSE("--alloc", "malloc"), "json-walk", "on");
+    assert_value(PARSE("--alloc", "arena", "--json-walk", "on"), "json-walk", "on");
+    assert_value(PARSE("--json-walk", "on", "--alloc", "malloc"), "json-walk", "on");
+    REFUSED(PARSE("--alloc", "malloc", "--json-walk", "off"), "--json-walk off", "--alloc malloc",
+            "only the walk frees");
+    CONFIG("json-walk = off\n");
+    REFUSED(PARSE("--alloc", "malloc", "--config", config_path), "--json-walk off");
+}
+
 static void threads_follow_the_processors_and_connections(void **state)
 {
     (void)state;
@@ -664,6 +678,7 @@ int main(void)
         cmocka_unit_test(a_bad_config_file_is_refused_with_its_line),
         cmocka_unit_test(a_config_file_that_cannot_be_read_is_refused),
         cmocka_unit_test(idle_trim_follows_the_allocator_unless_given),
+        cmocka_unit_test(trees_are_walked_with_malloc_and_with_arenas_if_wanted),
         cmocka_unit_test(threads_follow_the_processors_and_connections),
         cmocka_unit_test(values_that_cannot_work_together_are_refused),
         cmocka_unit_test(times_and_sizes_are_counted_in_milliseconds_and_bytes),

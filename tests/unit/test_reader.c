@@ -461,6 +461,43 @@ static void a_freed_tree_leaves_nothing_outstanding(void **state)
     json_bridge_release(json_true());
 }
 
+static json_malloc_t plain_alloc;
+static json_free_t plain_free;
+static long allocated, freed;
+
+static void *count_alloc(size_t size)
+{
+    allocated++;
+    return plain_alloc(size);
+}
+
+static void count_free(void *at)
+{
+    freed += at != NULL;
+    plain_free(at);
+}
+
+static void a_walk_frees_each_node_of_a_tree_and_the_reset_needs_none(void **state)
+{
+    static char text[64 * 1024];
+    size_t size = make_document(text, sizeof text, 60);
+    (void)state;
+    json_get_alloc_funcs(&plain_alloc, &plain_free);
+    json_set_alloc_funcs(count_alloc, count_free);
+    allocated = freed = 0;
+    json_t *tree = json_read(text, size, 10, &problem);
+    long while_read = freed; /* tables that grew */
+    json_bridge_release(tree);
+    json_set_alloc_funcs(plain_alloc, plain_free);
+    assert_non_null(tree);
+    assert_true(allocated > while_read + 60 * 10);
+#ifndef NDEBUG
+    walk = true;
+#endif
+    assert_int_equal(json_bridge_walks(), walk);
+    assert_int_equal(freed, walk ? allocated : while_read);
+}
+
 static void only_the_newest_node_is_popped(void **state)
 {
     (void)state;
@@ -524,6 +561,7 @@ int main(int argc, char **argv)
         in_contexts(a_single_failed_allocation_never_yields_a_wrong_tree),
         in_contexts(a_refusal_before_reading_is_reported_too),
         in_contexts(a_freed_tree_leaves_nothing_outstanding),
+        in_contexts(a_walk_frees_each_node_of_a_tree_and_the_reset_needs_none),
         in_contexts(only_the_newest_node_is_popped),
         in_contexts(another_context_frees_nothing),
         in_contexts(without_a_context_nodes_are_plain_malloc),

@@ -235,7 +235,7 @@ static void use_malloc(void)
 
 static void use_arena(void)
 {
-    json_bridge_install();
+    json_bridge_install(false);
     mem_switch(&arena_scratch);
 }
 
