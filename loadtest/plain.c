@@ -132,6 +132,67 @@ static enum MHD_Result transform(struct MHD_Connection *connection, struct reque
     return answer(connection, MHD_HTTP_OK, text);
 }
 
+/* As RFC 3339 has it, for which %z lacks a colon. */
+static bool now(char *ret_text, size_t size)
+{
+    time_t seconds = time(NULL);
+    struct tm local;
+    char day_and_time[sizeof "2026-03-14T10:26:53"], offset[sizeof "+0100"];
+    if (!localtime_r(&seconds, &local) ||
+        strftime(day_and_time, sizeof day_and_time, "%FT%T", &local) == 0 ||
+        strftime(offset, sizeof offset, "%z", &local) == 0)
+        return false;
+    int length = snprintf(ret_text, size, "%s%.3s:%s", day_and_time, offset, offset + 3);
+    return length > 0 && (size_t)length < size;
+}
+
+/* The strings are the body's; NULL: no memory. */
+static char *receipt(const char *from_first, const char *from_last, const char *to_first,
+                     const char *to_last, const char *street, const char *city, const char *state,
+                     const char *zip, json_int_t amount)
+{
+    char created[sizeof "2026-03-14T10:26:53+01:00"];
+    if (!now(created, sizeof created))
+        return NULL;
+    json_t *tree =
+        json_pack("{s:s++, s:s++, s:s++++++, s:s, s:I}", "from_account", from_first, " ", from_last,
+                  "to_account", to_first, " ", to_last, "to_address", street, ", ", city, ", ",
+                  state, ", ", zip, "created_on", created, "amount", amount);
+    char *text = tree ? json_dumps(tree, JSON_COMPACT) : NULL;
+    json_decref(tree);
+    return text;
+}
+
+/* Without "\u0000" in the body, so that its strings are those of C. */
+static enum MHD_Result transfer(struct MHD_Connection *connection, struct request *req)
+{
+    json_t *tree = json_loadb(req->body ? req->body : "", req->size,
+                              json_flags & ~(size_t)JSON_ALLOW_NUL, NULL);
+    free(req->body);
+    req->body = NULL;
+    if (!tree)
+        return problem(connection, MHD_HTTP_BAD_REQUEST, "The body is not valid JSON.");
+    json_int_t id, amount;
+    const char *from_first, *from_last, *to_first, *to_last, *street, *city, *state, *zip, *unused;
+    json_error_t error;
+    if (json_unpack_ex(tree, &error, 0,
+                       "{s:{s:I, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:s},"
+                       " s:{s:I, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:s}, s:I, s:s}",
+                       "from", "id", &id, "firstName", &from_first, "lastName", &from_last,
+                       "address", "street", &unused, "city", &unused, "state", &unused, "zip",
+                       &unused, "email", &unused, "to", "id", &id, "firstName", &to_first,
+                       "lastName", &to_last, "address", "street", &street, "city", &city, "state",
+                       &state, "zip", &zip, "email", &unused, "amount", &amount, "sendOn",
+                       &unused) != 0) {
+        json_decref(tree);
+        return problem(connection, MHD_HTTP_UNPROCESSABLE_CONTENT, error.text);
+    }
+    char *text =
+        receipt(from_first, from_last, to_first, to_last, street, city, state, zip, amount);
+    json_decref(tree);
+    return answer(connection, MHD_HTTP_OK, text);
+}
+
 static bool reserve(struct request *req, size_t capacity)
 {
     char *body = realloc(req->body, capacity);
@@ -205,6 +266,8 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         return transform(connection, req, false);
     if (post && !strcmp(url, "/transform/merge"))
         return transform(connection, req, true);
+    if (post && !strcmp(url, "/transfer"))
+        return transfer(connection, req);
     return problem(connection, MHD_HTTP_NOT_FOUND, "There is no such route.");
 }
 

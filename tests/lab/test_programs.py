@@ -1,7 +1,10 @@
 """The programs that the lab brings along, and a whole slot."""
+import functools
 import itertools
 import json
+import operator
 import os
+import re
 import subprocess
 from dataclasses import replace
 
@@ -40,6 +43,8 @@ def plain(bench):
      200, {"a": {"c": 2, "d": {}}}),
     ("POST", "/transform/merge", b'{"doc":{}}', 400, None),
     ("POST", "/echo", b'"' + b"x" * (1 << 20) + b'"', 413, None),
+    ("POST", "/transfer", b"[", 400, None),
+    ("POST", "/transfer", b"[]", 422, None),
     ("GET", "/nothing", b"", 404, None),
 ])
 def test_plain_answers(plain, method, path, body, status, expected):
@@ -48,6 +53,50 @@ def test_plain_answers(plain, method, path, body, status, expected):
     assert headers["Content-Type"] == ("application/json" if status == 200 else "application/problem+json")
     if status == 200:
         assert json.loads(text) == expected
+
+
+@pytest.fixture(scope="module")
+def slate(bench):
+    server = bench.start_server(ARENA, scenario.load("transfer"))
+    yield server
+    assert server.stop() == 0
+
+
+CREATED = re.compile(rb'"created_on":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"')
+
+
+def test_plain_gives_the_receipts_that_slate_gives(plain, slate):
+    """Byte by byte, but for the second; and refuses what it refuses."""
+    (request,) = scenario.load("transfer").requests
+    transfers = [json.loads(request.body) for _ in range(2)]
+    transfers[1]["to"] |= {"firstName": "J\u00f6rg", "lastName": "O'Neill \"Jo\" / \t \u007f"}
+    transfers[1] |= {"amount": -2 ** 63, "more": [None]}
+    for transfer in transfers:
+        ours, theirs = (server.ask("POST", "/transfer", json.dumps(transfer).encode())
+                        for server in (plain, slate))
+        assert ours[0] == theirs[0] == 200
+        assert len(CREATED.findall(ours[2])) == 1
+        assert CREATED.sub(b"", ours[2]) == CREATED.sub(b"", theirs[2])
+
+    def members(document, way=()):
+        for name, value in document.items():
+            yield *way, name
+            if isinstance(value, dict):
+                yield from members(value, (*way, name))
+    ways = list(members(transfers[0]))
+    assert len(ways) == 22
+    for way in ways:
+        for wrong in (None, 1.5, [], "missing"):
+            transfer = json.loads(request.body)
+            *path, name = way
+            holder = functools.reduce(operator.getitem, path, transfer)
+            if wrong == "missing":
+                del holder[name]
+            else:
+                holder[name] = wrong
+            body = json.dumps(transfer).encode()
+            assert plain.ask("POST", "/transfer", body)[0] == 422, (way, wrong)
+            assert slate.ask("POST", "/transfer", body)[0] == 422, (way, wrong)
 
 
 def test_plain_counts_its_answers(plain):
