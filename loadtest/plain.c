@@ -3,7 +3,7 @@
  * lab runs it beside slate to see that slate's malloc mode is no straw man. One request struct per
  * request, owned by the request, used on its connection's thread alone.
  *
- *     plain [--listen 127.0.0.1:0] [--threads N] [--burn NANOSECONDS]
+ *     plain [--listen 127.0.0.1:0] [--threads N] [--body-limit SIZE] [--burn NANOSECONDS]
  *
  * --burn spends that much CPU on every request: the known slowdown that the lab's self-test has to
  * find. SIGUSR1 prints the number of requests answered so far, SIGTERM ends the program. */
@@ -19,7 +19,6 @@
 #include <string.h>
 #include <time.h>
 
-#define BODY_LIMIT ((size_t)1024 * 1024)
 #define BODY_FIRST 4096 /* where the length is not announced */
 #define CONNECTION_MEMORY ((size_t)12 * 1024)
 #define CONNECTIONS 8192u
@@ -27,6 +26,7 @@
 
 static const size_t json_flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
 
+static size_t body_limit = (size_t)1024 * 1024;
 static atomic_ulong answered;
 static unsigned long burn_ns;
 static struct MHD_Response *fixed; /* /static: made once, so it costs what libmicrohttpd costs */
@@ -61,6 +61,9 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     enum MHD_Result result =
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                                 status < 400 ? "application/json" : "application/problem+json");
+    /* Who sends what nobody wants is not waited for. */
+    if (result == MHD_YES && status == MHD_HTTP_CONTENT_TOO_LARGE)
+        result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (result == MHD_YES)
         result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
@@ -212,7 +215,7 @@ static struct request *begin(struct MHD_Connection *connection)
     if (!req || !length)
         return req;
     unsigned long long size = strtoull(length, NULL, 10);
-    req->too_large = size > BODY_LIMIT;
+    req->too_large = size > body_limit;
     if (!req->too_large && size > 0 && !reserve(req, (size_t)size)) {
         free(req);
         return NULL;
@@ -222,7 +225,7 @@ static struct request *begin(struct MHD_Connection *connection)
 
 static enum MHD_Result receive(struct request *req, const char *data, size_t size)
 {
-    req->too_large |= size > BODY_LIMIT - req->size;
+    req->too_large |= size > body_limit - req->size;
     if (req->too_large)
         return MHD_YES; /* read on without keeping it, so that the 413 can be read */
     if (size > req->capacity - req->size) {
@@ -257,7 +260,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         burn();
     bool get = !strcmp(method, "GET"), post = !strcmp(method, "POST");
     if (req->too_large)
-        return problem(connection, MHD_HTTP_CONTENT_TOO_LARGE, "The body is over 1 MiB.");
+        return problem(connection, MHD_HTTP_CONTENT_TOO_LARGE, "The body is over the limit.");
     if (get && !strcmp(url, "/json"))
         return hello(connection);
     if (get && !strcmp(url, "/static"))
@@ -284,9 +287,20 @@ static void completed(void *arg, struct MHD_Connection *connection, void **req_c
 
 static int usage(const char *name)
 {
-    fprintf(stderr, "usage: %s [--listen ADDRESS:PORT] [--threads 1..256] [--burn NANOSECONDS]\n",
+    fprintf(stderr,
+            "usage: %s [--listen ADDRESS:PORT] [--threads 1..256] [--body-limit 1..1023[K|M]] "
+            "[--burn NANOSECONDS]\n",
             name);
     return 2;
+}
+
+/* 0: it is not of that form. */
+static size_t read_size(const char *text)
+{
+    char *unit;
+    unsigned long n = strtoul(text, &unit, 10);
+    unsigned shift = *unit == 'K' ? 10 : *unit == 'M' ? 20 : 0;
+    return n < 1024 && unit[shift > 0] == '\0' ? n << shift : 0;
 }
 
 int main(int argc, char **argv)
@@ -302,6 +316,8 @@ int main(int argc, char **argv)
             address.sin_port = htons((uint16_t)atoi(colon + 1));
         } else if (!strcmp(argv[i], "--threads") && atoi(value) >= 1 && atoi(value) <= 256) {
             threads = (unsigned)atoi(value);
+        } else if (!strcmp(argv[i], "--body-limit") && read_size(value) > 0) {
+            body_limit = read_size(value);
         } else if (!strcmp(argv[i], "--burn")) {
             burn_ns = strtoul(value, NULL, 10);
         } else {

@@ -43,6 +43,8 @@ class Arm:
     def command(self, build, scenario, store=None):
         """`store`: the path of its database, if it has one."""
         flags = ["--listen", "127.0.0.1:0", "--threads", str(scenario.threads)]
+        if scenario.body_limit:
+            flags += ["--body-limit", scenario.body_limit]
         if self.is_slate:
             flags += ["--admin", "127.0.0.1:0", "--db", f"sqlite:{store}" if store else "off",
                       *(INDEXES if store else ()), *scenario.flags]

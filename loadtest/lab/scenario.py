@@ -55,6 +55,7 @@ class Scenario:
     before: list = field(default_factory=list)  # of payload.Request: sent once, when the peak is reset
     trickle: float = 0  # requests per second during the silence, which then is none
     litter: bool = False  # the server starts with a heap that is full of holes
+    body_limit: str | None = None  # other than the programs' own, 1M
     flags: list = field(default_factory=list)  # for slate alone
     idle: list = field(default_factory=lambda: [0.1, 1, 5])  # seconds after the load
 

@@ -105,9 +105,10 @@ def test_plain_counts_its_answers(plain):
     assert plain.requests() == before + 1
 
 
-def test_plain_explains_its_flags(build):
-    said = subprocess.run([build / "loadtest/plain", "--nonsense", "1"], capture_output=True, text=True,
-                          check=False)
+@pytest.mark.parametrize("flag, value", [("--nonsense", "1"), ("--body-limit", "0"), ("--body-limit", "1G"),
+                                         ("--body-limit", "1024"), ("--body-limit", "1KB"), ("--threads", "0")])
+def test_plain_explains_its_flags(build, flag, value):
+    said = subprocess.run([build / "loadtest/plain", flag, value], capture_output=True, text=True, check=False)
     assert said.returncode == 2 and "--threads" in said.stderr
 
 
@@ -144,7 +145,8 @@ def test_a_slot_from_start_to_end(bench, arm):
 RUNNABLE = [name for name in scenario.names() if name not in (*scenario.COMPARED, "huge", "slow-reads", "open")]
 
 
-@pytest.mark.parametrize("name, arm", zip(RUNNABLE, itertools.cycle((ARENA, MALLOC))), ids=lambda it: getattr(it, "name", it))
+@pytest.mark.parametrize("name, arm", [*zip(RUNNABLE, itertools.cycle((ARENA, MALLOC))),
+                                       ("errors", YARDSTICK), ("transfer", YARDSTICK)], ids=lambda it: getattr(it, "name", it))
 def test_every_scenario_can_be_run(bench, name, arm):
     """Shortened. Those that are left out are run by others here, or take long."""
     item = scenario.load(name)
