@@ -11,7 +11,7 @@ extern const slate_module *const builtin_modules[]; /* all of the program, ended
 slate_handler basic_json, basic_plaintext;
 /* echo.c: the body, parsed and written again. */
 slate_handler echo;
-/* transfer.c: a transfer of money, answered with a receipt. */
+/* plugins/transfer.c: a transfer of money, answered with a receipt. */
 slate_handler transfer;
 /* transform.c: {"doc": …, "patch": …}, answered with the changed document. */
 slate_handler transform_patch, transform_merge;

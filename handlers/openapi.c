@@ -1,5 +1,5 @@
 /* /openapi.json: built once, before the first request, from openapi.json and the route tables; a start
- * fails if they do not agree. */
+ * fails if they do not agree. Plugins are described by their tables alone. */
 #include "openapi.h"
 
 #include <nettle/sha2.h>
@@ -134,6 +134,101 @@ json_t *openapi_build(const char *text, size_t size, const slate_module *const m
     return NULL;
 }
 
+/* ---- Plugins ------------------------------------------------------------------------------------- */
+
+/* Sets what `value` (taken; NULL: there was no memory for it) is. */
+static bool put(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0;
+}
+
+static json_t *media_types(const char *consumes)
+{
+    json_t *content = json_object();
+    for (const char *at = consumes; *at;) {
+        size_t length = strcspn(at, ",");
+        json_t *type = json_sprintf("%.*s", (int)length, at);
+        bool set = type && put(content, json_string_value(type), json_object());
+        json_decref(type);
+        if (!set) {
+            json_decref(content);
+            return NULL;
+        }
+        at += length;
+        at += strspn(at, ", ");
+    }
+    return content;
+}
+
+static json_t *describe_operation(const char *module, const char *consumes)
+{
+    json_t *operation =
+        json_pack("{s:[s],s:{s:{s:s},s:{s:s}}}", "tags", module, "responses", "2XX", "description",
+                  "As the summary says.", "default", "$ref", "#/components/responses/Problem");
+    if (operation && consumes &&
+        !put(operation, "requestBody",
+             json_pack("{s:b,s:o}", "required", 1, "content", media_types(consumes)))) {
+        json_decref(operation);
+        return NULL;
+    }
+    return operation;
+}
+
+/* As they stand in braces: strings. */
+static json_t *describe_parameters(const char *path)
+{
+    json_t *list = json_array();
+    for (const char *at = path; (at = strchr(at, '{')); at++) {
+        int length = (int)strcspn(at + 1, "}");
+        json_t *parameter = json_pack("{s:s%,s:s,s:b,s:{s:s}}", "name", at + 1, (size_t)length,
+                                      "in", "path", "required", 1, "schema", "type", "string");
+        if (json_array_append_new(list, parameter) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *describe_route(const char *module, const slate_route *route)
+{
+    json_t *item = json_object();
+    bool good = !route->summary || put(item, "summary", json_string(route->summary));
+    if (strchr(route->path, '{'))
+        good = good && put(item, "parameters", describe_parameters(route->path));
+    for (int method = 0; good && method < SLATE_METHODS; method++)
+        if (route->on[method])
+            good = put(item, method_names[method],
+                       describe_operation(module, route->consumes[method]));
+    if (good)
+        return item;
+    json_decref(item);
+    return NULL;
+}
+
+bool openapi_add(json_t *document, const slate_module *module, char error[static OPENAPI_ERROR_MAX])
+{
+    json_t *paths = json_object_get(document, "paths");
+    bool good = json_array_append_new(json_object_get(document, "tags"),
+                                      json_pack("{s:s}", "name", module->name)) == 0;
+    for (const slate_route *r = module->routes; good && r && r->path; r++)
+        good = put(paths, r->path, describe_route(module->name, r));
+    if (!good)
+        snprintf(
+            error, OPENAPI_ERROR_MAX,
+            "The module \"%.80s\" cannot be described: out of memory, or its table is no UTF-8.",
+            module->name);
+    return good;
+}
+
+static bool is_builtin(const slate_module *module)
+{
+    for (const slate_module *const *at = builtin_modules; *at; at++)
+        if (*at == module)
+            return true;
+    return false;
+}
+
 /* ---- Serving ------------------------------------------------------------------------------------ */
 
 /* Made by the main thread before the first request, then only read. */
@@ -160,7 +255,11 @@ static bool start(const struct options *opts)
     char error[OPENAPI_ERROR_MAX];
     (void)opts;
     json_t *document = openapi_build(openapi_text, openapi_text_size, builtin_modules, error);
-    if (!document) {
+    bool whole = document != NULL;
+    for (const slate_module *const *at = slate_modules(); whole && *at; at++)
+        whole = is_builtin(*at) || openapi_add(document, *at, error);
+    if (!whole) {
+        json_decref(document);
         log_error("%s", error);
         return false;
     }

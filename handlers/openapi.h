@@ -20,4 +20,10 @@ extern const size_t openapi_text_size;
 json_t *openapi_build(const char *text, size_t size, const slate_module *const modules[],
                       char error[static OPENAPI_ERROR_MAX]);
 
+/* Adds the routes of a module that openapi.json does not describe, a plugin's, as far as its table
+ * does: paths, summaries, methods, parameters, media types of bodies; the module is their tag. false:
+ * `error` is a sentence. Works on jansson's heap, too. */
+bool openapi_add(json_t *document, const slate_module *module,
+                 char error[static OPENAPI_ERROR_MAX]);
+
 #endif

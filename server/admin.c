@@ -58,7 +58,8 @@ static void option_member(void *arg, const char *name, const char *value)
 
 static slate_result version(slate_request *req)
 {
-    const options *opts = &request_server(req)->opts;
+    const server *s = request_server(req);
+    const options *opts = &s->opts;
     json_writer *w = slate_writer(req, 2048);
     json_write_begin_object(w);
     text_member(w, "name", "slate");
@@ -76,6 +77,15 @@ static slate_result version(slate_request *req)
     text_member(w, "libc", gnu_get_libc_version());
     json_write_literal_key(w, "connection_memory");
     json_write_integer(w, (int64_t)opts->connection_memory);
+    json_write_literal_key(w, "plugins");
+    json_write_begin_array(w);
+    for (unsigned i = 0; i < s->plugin_count; i++) {
+        json_write_begin_object(w);
+        text_member(w, "module", s->plugins[i].module->name);
+        text_member(w, "file", s->plugins[i].file);
+        json_write_end_object(w);
+    }
+    json_write_end_array(w);
     json_write_literal_key(w, "options");
     json_write_begin_object(w);
     options_each(opts, option_member, w);

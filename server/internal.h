@@ -75,6 +75,13 @@ struct listener {
     unsigned loop_count;
 };
 
+#define PLUGINS_MAX OPTION_FILES_MAX
+
+typedef struct plugin {
+    char *file; /* as --plugin names it */
+    const slate_module *module;
+} plugin;
+
 #define ADMIN_CONNECTIONS 64
 #define LINGER_MAX 256
 
@@ -88,8 +95,11 @@ typedef struct lingering_sockets {
 
 struct server {
     options opts;
-    const slate_module *const *modules; /* ended by NULL */
-    unsigned modules_started;           /* the first ones */
+    const slate_module *const *modules; /* of the program, then of the plugins; ended by NULL */
+    const slate_module **joined;        /* the same, if there are plugins */
+    plugin plugins[PLUGINS_MAX];
+    unsigned plugin_count;
+    unsigned modules_started; /* the first ones */
     listener public, admin;
     mem_depot *depot;
     mem_debug *mem_debug;       /* NULL: no instruments */
@@ -383,6 +393,16 @@ bool modules_ready(server *s,
                    void (*visit)(void *arg, const slate_module *module, const char *reason),
                    void *arg);
 
+/* ---- Plugins (plugins.c) --------------------------------------------------------------------------- */
+
+/* Loads what --plugin names, and joins it with the modules of the program. false: one line has been
+ * logged. */
+bool plugins_load(server *s, const slate_module *const program[]);
+/* Logs a line for each. */
+void plugins_log(const server *s);
+/* Forgets the list. What has been loaded stays, since its code may still be on a stack. */
+void plugins_free(server *s);
+
 /* ---- Others ---------------------------------------------------------------------------------------- */
 
 /* Decodes percent escapes of `size` bytes into the context, NUL-terminated. NULL: refused, or a bad
@@ -401,7 +421,7 @@ extern const slate_module admin_module;
 void access_log(slate_request *req, int64_t now_ns, bool sent);
 
 /* "slate 0.1.0" and friends. */
-extern const char *const slate_version;
+extern const char *const slate_version __attribute__((visibility("hidden")));
 server *request_server(const slate_request *req);
 
 /* Sums over workers. Take no lock that a worker holds for long. */

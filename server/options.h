@@ -41,11 +41,14 @@ typedef struct options {
     unsigned db_threads;       /* --db-threads 0: as many as threads */
     const char *db_indexes;    /* --db-indexes people:/age,people:/address/city; NULL: off */
     bool require_precondition; /* --require-precondition on|off */
+    const char *plugin;        /* --plugin FILE.so,FILE.so; NULL: off */
     access_format access_log;  /* --access-log off|json|clf */
     log_level log_level;       /* --log-level error|warning|info|debug */
     const char *mem_debug;     /* --mem-debug LIST, see alloc/debug.h; NULL: off */
     const char *config;        /* --config FILE */
 } options;
+
+#define OPTION_FILES_MAX 8 /* in a list of files */
 
 typedef enum { OPTIONS_RUN, OPTIONS_EXIT_OK, OPTIONS_EXIT_USAGE } options_result;
 

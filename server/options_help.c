@@ -17,8 +17,7 @@ void option_print_help(FILE *out)
 {
     fputs("slate serves a JSON API in which every request owns its memory.\n"
           "Usage: slate [--name value | --name=value]...\n"
-          "Try:   slate --alloc malloc --access-log json\n"
-          "       curl -H 'Content-Type: application/json' -d '[7.6]' 127.0.0.1:8080/echo\n",
+          "Try:   curl -H 'Content-Type: application/json' -d '[7.6]' 127.0.0.1:8080/echo\n",
           out);
     for (const option_row *row = option_table; row < option_table + OPTION_ROWS; row++) {
         if (row->group != NULL)
@@ -149,7 +148,9 @@ void option_print_manual(FILE *out)
         ".Pp\n"
         "A value follows its flag as the next argument or after a\n"
         ".Ql = .\n"
-        "When a flag is given twice, the last one counts.\n"
+        "When a flag is given twice, the last one counts; those of\n"
+        ".Fl Fl plugin\n"
+        "add up.\n"
         "Sizes are bytes, or take one of the units K, M and G (powers of 1024).\n"
         "Times take one of the units ms, s and m.\n",
         out);

@@ -140,7 +140,14 @@ const option_row option_table[] = {
                "If-None-Match or If-Unmodified-Since, so that no change is lost to another. "
                "Without, it is answered 428 (RFC 6585)."},
 
-    {"Logs and configuration", "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",
+    {"Plugins, logs and configuration", "plugin", OPTION_FILES, AT(plugin), .fallback = "off",
+     .allowed = "off", .argument = "FILE.so", .help = "handlers of your own; can be repeated",
+     .detail =
+         "A shared object whose module is served beside the built-in ones, as slate.h and the "
+         "tutorial (plugins/README.md) describe it. Several are separated by commas, or each "
+         "has a flag of its own. One that was built against another ABI is refused. It is "
+         "part of the program: load only what you would run."},
+    {NULL, "access-log", OPTION_CHOICE, AT(access_log), .fallback = "off",
      .allowed = "off|json|clf", .argument = "off|json|clf", .help = "a line per request",
      .detail = "A line per request, as JSON or in the Common Log Format, to standard "
                "output. All other logs go to standard error."},

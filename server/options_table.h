@@ -22,6 +22,7 @@ typedef enum {
     OPTION_TIME,        /* unsigned, milliseconds */
     OPTION_ADDRESS,     /* const char *; NULL for the word in `allowed`, if there is one */
     OPTION_FILE,        /* const char *; NULL: not given */
+    OPTION_FILES,       /* const char *, a list, to which the flag adds; NULL for the word `off` */
     OPTION_INSTRUMENTS, /* const char *, a list as alloc/debug.h has it; NULL for the word `off` */
     OPTION_STORE,       /* const char *, a URI; NULL for the word `off` */
     OPTION_INDEXES      /* const char *, a list of COLLECTION:POINTER; NULL for the word `off` */
@@ -41,7 +42,7 @@ typedef struct option_row {
     const char *detail;   /* whole sentences for the manual page */
 } option_row;
 
-#define OPTION_ROWS 30
+#define OPTION_ROWS 31
 extern const option_row option_table[OPTION_ROWS];
 
 /* Flags that print something and end the program. */
@@ -62,7 +63,8 @@ void option_variable(const option_row *row, char ret_name[static OPTION_VARIABLE
 
 typedef enum { OPTION_GOOD, OPTION_NOT_ALLOWED, OPTION_NO_MEMORY } option_verdict;
 
-/* Reads `text` into the row's member of `opts`, which owns its strings; NULL: only checks it. */
+/* Reads `text` into the row's member of `opts`, which owns its strings; NULL: only checks it. A list of
+ * files is added to the one that is there. */
 option_verdict option_store(options *opts, const option_row *row, const char *text);
 /* Releases what the member owns. */
 void option_clear(options *opts, const option_row *row);

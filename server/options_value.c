@@ -139,6 +139,11 @@ void option_allowed(const option_row *row, char ret_words[static OPTION_ALLOWED_
     case OPTION_FILE:
         snprintf(ret_words, OPTION_ALLOWED_MAX, "the name of a file");
         return;
+    case OPTION_FILES:
+        snprintf(ret_words, OPTION_ALLOWED_MAX,
+                 "up to %d names of files, separated by commas, or %s", OPTION_FILES_MAX,
+                 row->allowed);
+        return;
     case OPTION_INSTRUMENTS: {
         size_t used = (size_t)snprintf(ret_words, OPTION_ALLOWED_MAX, "one or more of ");
         for (const mem_debug_flag *flag = mem_debug_flags; flag->name; flag++)
@@ -185,7 +190,7 @@ static bool is_string(const option_row *row)
 {
     return row->kind == OPTION_ADDRESS || row->kind == OPTION_FILE ||
            row->kind == OPTION_INSTRUMENTS || row->kind == OPTION_STORE ||
-           row->kind == OPTION_INDEXES;
+           row->kind == OPTION_INDEXES || row->kind == OPTION_FILES;
 }
 
 static void set_string(options *opts, const option_row *row, char *text)
@@ -226,6 +231,17 @@ static option_verdict store_word(options *opts, const option_row *row, const cha
     return OPTION_GOOD;
 }
 
+static bool is_files(const char *text)
+{
+    for (unsigned count = 1; count <= OPTION_FILES_MAX; count++) {
+        size_t name = strcspn(text, ",");
+        if (name == 0 || text[name] == '\0')
+            return name > 0;
+        text += name + 1;
+    }
+    return false;
+}
+
 static bool is_good_string(option_kind kind, const char *text)
 {
     switch (kind) {
@@ -237,9 +253,26 @@ static bool is_good_string(option_kind kind, const char *text)
         return option_is_store(text);
     case OPTION_INDEXES:
         return option_is_indexes(text);
+    case OPTION_FILES:
+        return is_files(text);
     default:
         return text[0] != '\0';
     }
+}
+
+/* Adds to a list. */
+static option_verdict store_more(options *opts, const option_row *row, const char *text)
+{
+    char *joined;
+    const char *before = *(const char **)member(opts, row);
+    if (asprintf(&joined, "%s,%s", before, text) < 0)
+        return OPTION_NO_MEMORY;
+    if (!is_good_string(row->kind, joined)) {
+        free(joined);
+        return OPTION_NOT_ALLOWED;
+    }
+    set_string(opts, row, joined);
+    return OPTION_GOOD;
 }
 
 static option_verdict store_string(options *opts, const option_row *row, const char *text)
@@ -249,6 +282,8 @@ static option_verdict store_string(options *opts, const option_row *row, const c
         return OPTION_NOT_ALLOWED;
     if (opts == NULL)
         return OPTION_GOOD;
+    if (row->kind == OPTION_FILES && !none && *(const char **)member(opts, row) != NULL)
+        return store_more(opts, row, text);
     char *copy = none ? NULL : strdup(text);
     if (copy == NULL && !none)
         return OPTION_NO_MEMORY;
@@ -301,6 +336,7 @@ const char *option_words(const options *opts, const option_row *row,
     case OPTION_ADDRESS:
     case OPTION_INSTRUMENTS:
     case OPTION_INDEXES:
+    case OPTION_FILES:
     case OPTION_FILE: {
         const char *string = *(const char *const *)at;
         return string != NULL ? string : row->allowed;

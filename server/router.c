@@ -19,9 +19,10 @@ static void add_allow(route *r, const char *name)
 static_assert(sizeof "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" <= sizeof((route *)0)->allow,
               "every method fits into Allow");
 
-static bool compile(route *r, const slate_route *is, unsigned index)
+static bool compile(route *r, const slate_route *is, const char *module, unsigned index)
 {
     r->is = is;
+    r->module = module;
     r->index = index;
     r->length = strlen(is->path);
     if (is->path[0] != '/') {
@@ -55,18 +56,59 @@ static bool compile(route *r, const slate_route *is, unsigned index)
         if (m == SLATE_GET)
             add_allow(r, "HEAD");
     }
+    if (r->allow[0] == '\0') {
+        log_error("Route \"%s\" of module \"%s\" has no handler.", is->path, module);
+        return false;
+    }
     add_allow(r, "OPTIONS");
     return true;
 }
 
-static bool add_routes(router *r, const slate_route *table)
+/* Whether both match the same paths, whatever their parameters are called. */
+static bool same_paths(const route *a, const route *b)
 {
-    for (const slate_route *is = table; is && is->path; is++) {
+    if (a->segments != b->segments)
+        return false;
+    for (unsigned i = 0; i < a->segments; i++) {
+        if (a->segment[i].param != b->segment[i].param)
+            return false;
+        if (!a->segment[i].param &&
+            (a->segment[i].length != b->segment[i].length ||
+             memcmp(a->segment[i].text, b->segment[i].text, a->segment[i].length) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* The length of Allow's methods that the table names. */
+static int own_methods(const route *r)
+{
+    return (int)(strlen(r->allow) - strlen(", OPTIONS"));
+}
+
+static bool is_new(const router *r, const route *added)
+{
+    for (const route *before = r->routes; before < added; before++) {
+        if (same_paths(before, added)) {
+            log_error("Route \"%s\" (%.*s) of module \"%s\" is there already: \"%s\" (%.*s) of "
+                      "module \"%s\".",
+                      added->is->path, own_methods(added), added->allow, added->module,
+                      before->is->path, own_methods(before), before->allow, before->module);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool add_routes(router *r, const slate_module *module)
+{
+    for (const slate_route *is = module->routes; is && is->path; is++) {
         if (r->count == ROUTES_MAX) {
             log_error("There are more than %d routes.", ROUTES_MAX);
             return false;
         }
-        if (!compile(&r->routes[r->count], is, r->count))
+        if (!compile(&r->routes[r->count], is, module->name, r->count) ||
+            !is_new(r, &r->routes[r->count]))
             return false;
         r->count++;
     }
@@ -76,8 +118,10 @@ static bool add_routes(router *r, const slate_route *table)
 router *router_create(const slate_module *const modules[])
 {
     router *r = calloc(1, sizeof *r);
+    if (!r)
+        log_error("The routes could not be set up: out of memory.");
     for (; r && *modules; modules++) {
-        if (!add_routes(r, (*modules)->routes)) {
+        if (!add_routes(r, *modules)) {
             free(r);
             return NULL;
         }

@@ -9,9 +9,10 @@
 
 typedef struct route {
     const slate_route *is;
-    unsigned index;  /* in the router */
-    size_t length;   /* of the path */
-    unsigned params; /* 0: a plain path, matched as a whole */
+    const char *module; /* its name */
+    unsigned index;     /* in the router */
+    size_t length;      /* of the path */
+    unsigned params;    /* 0: a plain path, matched as a whole */
     unsigned segments;
     struct {
         const char *text; /* without '/' and braces */
@@ -26,8 +27,8 @@ typedef struct router {
     route routes[ROUTES_MAX];
 } router;
 
-/* Compiles the routes of the modules, which are ended by NULL. NULL: no memory, or a line says which
- * route is wrong and why. Free with free(). */
+/* Compiles the routes of the modules, which are ended by NULL. NULL: one line has been logged, which
+ * says what route is wrong and why. A path belongs to one route. Free with free(). */
 router *router_create(const slate_module *const modules[]);
 
 /* The route of a raw path. Decoded parameters are put into `ret_params` (in `ctx`), in order of

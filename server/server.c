@@ -162,7 +162,6 @@ static void raise_file_limit(const options *opts)
 
 static bool prepare(server *s)
 {
-    static const slate_module *const admin[] = {&admin_module, NULL};
     door_setup();
     if (s->opts.alloc == ALLOC_ARENA)
         json_bridge_install(s->opts.json_walk);
@@ -177,16 +176,18 @@ static bool prepare(server *s)
             return false;
         mem_debug_set_default(s->mem_debug);
     }
-    s->public = (listener){.owner = s, .fd = -1, .routes = router_create(s->modules)};
-    s->admin = (listener){.owner = s, .fd = -1, .routes = router_create(admin), .admin = true};
-    return s->depot && s->public.routes && s->admin.routes && http_make_ready(s);
+    return s->depot && http_make_ready(s);
 }
 
-static void release(server *s)
+/* false: one line has been logged. */
+static bool plan_routes(server *s)
 {
-    http_free_ready(s);
-    free(s->public.routes);
-    free(s->admin.routes);
+    static const slate_module *const admin[] = {&admin_module, NULL};
+    s->public = (listener){.owner = s, .fd = -1, .routes = router_create(s->modules)};
+    if (!s->public.routes)
+        return false;
+    s->admin = (listener){.owner = s, .fd = -1, .routes = router_create(admin), .admin = true};
+    return s->admin.routes != NULL;
 }
 
 static bool start(server *s)
@@ -207,6 +208,7 @@ static int run(server *s, const sigset_t *set)
     if (started) {
         log_info("Serving with --alloc %s, %u worker thread%s.", alloc_mode_name(s->opts.alloc),
                  s->opts.threads, s->opts.threads == 1 ? "" : "s");
+        plugins_log(s);
         notify_send("READY=1");
         serve(s, &keeper, set);
         notify_send("STOPPING=1");
@@ -233,7 +235,6 @@ int slate_main(int argc, char **argv, const slate_module *const modules[])
     case OPTIONS_EXIT_USAGE:
         return 2;
     }
-    s.modules = modules;
     log_set_level(s.opts.log_level);
     options_each(&s.opts, log_option, NULL);
     struct timespec now;
@@ -252,16 +253,19 @@ int slate_main(int argc, char **argv, const slate_module *const modules[])
     }
     raise_file_limit(&s.opts);
     int status = 1;
-    if (workers_init(&s)) {
+    if (plugins_load(&s, modules) && plan_routes(&s) && workers_init(&s)) {
         if (prepare(&s))
             status = run(&s, &set);
         else
-            log_error("The server could not be set up: out of memory, or a route is wrong.");
-        release(&s);
+            log_error("The server could not be set up: out of memory.");
+        http_free_ready(&s);
         workers_free(&s);
         mem_depot_delete(s.depot);
         mem_debug_delete(s.mem_debug);
     }
+    free(s.public.routes);
+    free(s.admin.routes);
+    plugins_free(&s);
     options_free(&s.opts);
     return status;
 }

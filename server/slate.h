@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../alloc/mem.h"
-#include "json/json.h"
+#include "json.h"
+#include "mem.h"
 
 #define SLATE_ABI 1 /* grows when anything in this header changes meaning */
 
@@ -200,8 +200,39 @@ typedef struct slate_module {
     void (*figures)(slate_emit_figure *emit, void *arg);
 } slate_module;
 
+/* All modules that run, those of plugins last; ended by NULL. From the first `start` on, any thread. */
+const slate_module *const *slate_modules(void);
+
 /* Runs the server with these modules (ended by NULL) until it is told to stop. Returns the exit
  * status: 0 stopped, 1 it could not run, 2 bad usage. */
-int slate_main(int argc, char **argv, const slate_module *const modules[]);
+int slate_main(int argc, char **argv, const slate_module *const modules[])
+    __attribute__((visibility("hidden"))); /* a program's, not a plugin's */
+
+/* ---- Plugins ----------------------------------------------------------------------------------- */
+
+/* The one symbol that a plugin exports: its module, and what it was built against, so that --plugin
+ * can refuse what does not fit. `abi` stays the first member for ever. */
+typedef struct slate_plugin {
+    unsigned abi;        /* SLATE_ABI */
+    unsigned jansson;    /* JANSSON_VERSION_HEX */
+    unsigned asan;       /* MEM_ASAN: whether contexts are used without their inline path */
+    unsigned layout[10]; /* SLATE_LAYOUT */
+    const slate_module *module;
+} slate_plugin;
+
+/* Sizes and places of what both sides look into. */
+#define SLATE_LAYOUT                                                                    \
+    {                                                                                   \
+        sizeof(slate_plugin), sizeof(slate_module), sizeof(slate_route), SLATE_METHODS, \
+            sizeof(slate_where), sizeof(json_writer), sizeof(json_read_problem),        \
+            sizeof(mem_context), offsetof(mem_context, end), sizeof(mem_budget)         \
+    }
+
+/* Stands once in a plugin, at the end of a file: SLATE_PLUGIN(module); with a slate_module that lives as
+ * long as the process. It is appended to the program's. */
+#define SLATE_PLUGIN(its_module)                                                      \
+    extern const slate_plugin slate_plugin_record;                                    \
+    __attribute__((visibility("default"))) const slate_plugin slate_plugin_record = { \
+        SLATE_ABI, JANSSON_VERSION_HEX, MEM_ASAN, SLATE_LAYOUT, &(its_module)}
 
 #endif

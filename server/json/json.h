@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "../../alloc/mem.h"
+#include "mem.h"
 
 /* ---- Allocation (bridge.c) ------------------------------------------------------------------- */
 

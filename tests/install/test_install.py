@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""Installs the build into a temporary directory and uses the library as a stranger would.
+"""Installs the build into a temporary directory and uses it as a stranger would.
 
 Arguments: the build directory, the C compiler, the source directory. What is checked: a program
 outside the tree builds with pkg-config's flags and runs, against the shared and the static library;
-the shared library exports exactly what the public headers declare; headers and page are there.
+the shared library exports exactly what the public headers declare; headers and page are there; the
+tutorial of plugins holds: its handler and the samples build, and its examples print what it says.
 """
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,51 @@ def declared(headers):
     return names
 
 
+def system_pkgconfig():
+    """Where jansson's file is: slate.pc asks for it."""
+    return run("pkg-config", "--variable=pcfiledir", "jansson").strip()
+
+
+def tutorial(source, kind):
+    """Its blocks of a kind, as one text."""
+    with open(os.path.join(source, "plugins", "README.md"), encoding="utf-8") as file:
+        return "".join(re.findall(rf"```{kind}\n(.*?)```", file.read(), re.DOTALL))
+
+
+def ask(source, address):
+    """Runs the tutorial's examples; "…" in what they print stands for anything."""
+    for example in tutorial(source, "console").split("$ ")[1:]:
+        command, _, expected = example.partition("\n")
+        printed = run("sh", "-c", command.replace("http://127.0.0.1:8080", address))
+        pattern = ".*?".join(re.escape(piece) for piece in expected.strip().split("…"))
+        assert re.fullmatch(pattern, printed.strip(), re.DOTALL), f"{command}\n{printed}\nis not\n{expected}"
+
+
+def plugins(directory, compiler, source, program, env):
+    """The tutorial's handler and the samples, built with its command and every warning."""
+    assert run("pkg-config", "--libs", "slate", env=env).split() == []
+    cflags = run("pkg-config", "--cflags", "slate", env=env).split()
+    with open(os.path.join(directory, "total.c"), "w", encoding="utf-8") as file:
+        file.write(tutorial(source, "c"))
+    flags = []
+    for name in ("total", "transfer", "leases"):
+        if name != "total":
+            shutil.copy(os.path.join(source, "plugins", f"{name}.c"), directory)
+        run(*compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *cflags,
+            f"{name}.c", "-o", f"{name}.so", cwd=directory)
+        flags += ["--plugin", f"{name}.so"]
+    with subprocess.Popen([program, "--listen", "127.0.0.1:0", "--admin", "off", "--db", "off", *flags],
+                          cwd=directory, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            found = next(filter(None, map(re.compile(r"listening on (http://\S+)").search, server.stderr)), None)
+            assert found, "the program did not start"
+            ask(source, found[1])
+        finally:
+            server.terminate()
+        server.communicate(timeout=60)
+    assert server.returncode == 0, server.returncode
+
+
 def main():
     build, compiler, source = sys.argv[1:]
     compiler = compiler.split()
@@ -65,8 +112,12 @@ def main():
 
         exported = {line.split()[-1] for line in
                     run("nm", "-D", "--defined-only", shared).splitlines()}
-        assert exported == declared(headers), \
-            f"exported, declared: {sorted(exported ^ declared(headers))}"
+        library = [path for path in headers if os.path.basename(path) not in ("slate.h", "json.h")]
+        assert exported == declared(library), \
+            f"exported, declared: {sorted(exported ^ declared(library))}"
+        plugins(directory, compiler, source, only(f"{directory}/**/bin/slate"),
+                dict(os.environ, PKG_CONFIG_LIBDIR=f"{pkgconfig}:{system_pkgconfig()}",
+                     PKG_CONFIG_SYSROOT_DIR=directory))
     print(f"{len(exported)} functions and variables are exported, all of them public")
 
 

@@ -96,6 +96,45 @@ static void every_disagreement_is_an_error(void **state)
     }
 }
 
+/* ---- What openapi.json does not describe -------------------------------------------------------- */
+
+#define EMPTY "{\"info\":{},\"tags\":[],\"paths\":{},\"components\":{}}"
+
+static json_t *build_with_plugin(char error[static OPENAPI_ERROR_MAX])
+{
+    static const slate_module *const none[] = {&without_routes, NULL};
+    json_t *document = openapi_build(EMPTY, sizeof EMPTY - 1, none, error);
+    if (document && openapi_add(document, &module, error))
+        return document;
+    json_decref(document);
+    return NULL;
+}
+
+static void a_plugin_is_described_by_its_table(void **state)
+{
+    static const char expected[] =
+        "{\"summary\":\"Things.\",\"parameters\":[{\"name\":\"id\",\"in\":\"path\","
+        "\"required\":true,\"schema\":{\"type\":\"string\"}}],"
+        "\"get\":{\"tags\":[\"things\"],\"responses\":{\"2XX\":{\"description\":"
+        "\"As the summary says.\"},\"default\":{\"$ref\":\"#/components/responses/Problem\"}}},"
+        "\"patch\":{\"tags\":[\"things\"],\"responses\":{\"2XX\":{\"description\":"
+        "\"As the summary says.\"},\"default\":{\"$ref\":\"#/components/responses/Problem\"}},"
+        "\"requestBody\":{\"required\":true,\"content\":"
+        "{\"application/a\":{},\"application/b\":{}}}}}";
+    char error[OPENAPI_ERROR_MAX] = "";
+    (void)state;
+    json_t *document = build_with_plugin(error);
+    assert_string_equal(error, "");
+    json_t *item = json_loads(expected, 0, NULL);
+    assert_true(
+        json_equal(json_object_get(json_object_get(document, "paths"), "/things/{id}"), item));
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(document, "tags"), 0), "name")),
+                        "things");
+    json_decref(item);
+    json_decref(document);
+}
+
 /* How many allocations are granted before one is refused; all later ones are granted again. */
 static unsigned granted;
 
@@ -123,13 +162,38 @@ static void want_of_memory_is_an_error(void **state)
     json_decref(document);
 }
 
+static void want_of_memory_for_a_plugin_is_an_error(void **state)
+{
+    json_t *document = NULL;
+    unsigned refusals = 0;
+    (void)state;
+    for (; !document; refusals++) {
+        char error[OPENAPI_ERROR_MAX] = "";
+        json_set_alloc_funcs(refuse_one, free);
+        granted = refusals;
+        document = build_with_plugin(error);
+        json_set_alloc_funcs(malloc, free);
+        assert_true(document || *error);
+    }
+    assert_true(refusals > 60);
+    const json_t *item = json_object_get(json_object_get(document, "paths"), "/things/{id}");
+    assert_int_equal(json_object_size(item), 4);
+    assert_int_equal(
+        json_object_size(json_object_get(
+            json_object_get(json_object_get(item, "patch"), "requestBody"), "content")),
+        2);
+    json_decref(document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_is_described),
         cmocka_unit_test(a_path_gets_summary_and_parameters),
         cmocka_unit_test(every_disagreement_is_an_error),
+        cmocka_unit_test(a_plugin_is_described_by_its_table),
         cmocka_unit_test(want_of_memory_is_an_error),
+        cmocka_unit_test(want_of_memory_for_a_plugin_is_an_error),
     };
     return cmocka_run_group_tests_name("openapi", tests, NULL, NULL);
 }

@@ -214,6 +214,12 @@ static const sample samples[] = {
       "pe/ople:/age", "people:/a,,people:/b"},
      "COLLECTION:POINTER"},
     {"require-precondition", "off", "on", "off", {"", "yes"}, "on or off"},
+    {"plugin",
+     "off",
+     "./mine.so",
+     "mine.so,/lib/other.so",
+     {"", ",", "a.so,", ",a.so", "a.so,,b.so", "1,2,3,4,5,6,7,8,9"},
+     "up to 8 names of files, separated by commas, or off"},
     {"access-log", "off", "json", "clf", {"", "on", "json|clf", "off|json"}, "off, json or clf"},
     {"log-level", "info", "error", "debug", {"", "warn", "3"}, "error, warning, info or debug"},
 };
@@ -267,6 +273,8 @@ static void a_flag_sets_every_option(void **state)
         snprintf(both, sizeof both, "--%s=%s", s->name, s->other);
         assert_value(PARSE(flag, s->one), s->name, s->one);
         assert_value(PARSE(both), s->name, s->other);
+        if (strcmp(s->name, "plugin") == 0)
+            continue;                                               /* it adds */
         assert_value(PARSE(both, flag, s->one), s->name, s->one);   /* the last of two wins, */
         assert_value(PARSE(flag, s->one, both), s->name, s->other); /* whichever it is */
     }
@@ -324,6 +332,23 @@ static void a_bad_value_is_refused_wherever_it_stands(void **state)
         }
         REFUSED(PARSE(flag), flag, "needs a value", s->allowed);
     }
+}
+
+static void plugins_add_up_within_one_source(void **state)
+{
+    (void)state;
+    assert_value(PARSE("--plugin", "a", "--plugin=b,c", "--plugin", "d"), "plugin", "a,b,c,d");
+    assert_value(PARSE("--plugin", "a", "--plugin", "off"), "plugin", "off");
+    assert_value(PARSE("--plugin", "a", "--plugin", "off", "--plugin", "b"), "plugin", "b");
+    assert_value(PARSE("--plugin", "1,2,3,4", "--plugin", "5,6,7,8"), "plugin", "1,2,3,4,5,6,7,8");
+    REFUSED(PARSE("--plugin", "1,2,3,4", "--plugin", "5,6,7,8,9"), "--plugin", "'5,6,7,8,9'",
+            "up to 8");
+    CONFIG("plugin = a\nplugin = b\n");
+    assert_value(PARSE("--config", config_path), "plugin", "a,b");
+    setenv("SLATE_PLUGIN", "c", 1);
+    assert_value(PARSE("--config", config_path), "plugin", "c");
+    assert_value(PARSE("--config", config_path, "--plugin", "d"), "plugin", "d");
+    unsetenv("SLATE_PLUGIN");
 }
 
 /* ---- Passwords ------------------------------------------------------------------------------- */
@@ -669,6 +694,7 @@ int main(void)
         cmocka_unit_test(a_flag_sets_every_option),
         cmocka_unit_test(each_source_is_stronger_than_the_one_below),
         cmocka_unit_test(a_bad_value_is_refused_wherever_it_stands),
+        cmocka_unit_test(plugins_add_up_within_one_source),
         cmocka_unit_test(a_password_is_never_shown),
         cmocka_unit_test(a_bad_allocator_is_named_with_what_is_allowed),
         cmocka_unit_test(an_unknown_flag_is_named_with_the_nearest),

@@ -20,7 +20,7 @@ static const slate_route table[] = {
     {.path = "/db/{collection}", .on = {[SLATE_GET] = nothing, [SLATE_POST] = nothing}},
     {.path = "/db/{collection}/{id}", .on = {[SLATE_PUT] = nothing, [SLATE_DELETE] = nothing}},
     {.path = "/db/all", .on = {[SLATE_GET] = nothing}},
-    {.path = "/"},
+    {.path = "/", .on = {[SLATE_GET] = nothing}},
     {0},
 };
 
@@ -107,13 +107,41 @@ static void allow_follows_from_the_table(void **state)
 static void wrong_tables_are_refused(void **state)
 {
     (void)state;
-    const slate_route relative[] = {{.path = "json"}, {0}};
-    const slate_route deep[] = {{.path = "/1/2/3/4/5/6/7/8/9"}, {0}};
-    const slate_route greedy[] = {{.path = "/{a}/{b}/{c}/{d}/{e}"}, {0}};
+    const slate_route relative[] = {{.path = "json", .on = {nothing}}, {0}};
+    const slate_route deep[] = {{.path = "/1/2/3/4/5/6/7/8/9", .on = {nothing}}, {0}};
+    const slate_route greedy[] = {{.path = "/{a}/{b}/{c}/{d}/{e}", .on = {nothing}}, {0}};
+    const slate_route mute[] = {{.path = "/json"}, {0}};
     log_set_level(LOG_ERROR);
     assert_null(create(relative));
     assert_null(create(deep));
     assert_null(create(greedy));
+    assert_null(create(mute));
+}
+
+static void a_path_belongs_to_one_route(void **state)
+{
+    static const struct {
+        const char *path;
+        bool taken;
+    } rows[] = {{"/a", true},      {"/a/b", false},     {"/a/{x}", true},    {"/a/{y}/c", true},
+                {"/{x}", false},   {"/a/{x}/d", false}, {"/a/{x}/c", true},  {"/a/", false},
+                {"/{x}/b", false}, {"/b/{x}/c", false}, {"/a/{x}/c/", false}};
+    static const slate_route first[] = {{.path = "/a", .on = {[SLATE_GET] = nothing}},
+                                        {.path = "/a/{id}", .on = {[SLATE_GET] = nothing}},
+                                        {.path = "/a/{id}/c", .on = {[SLATE_GET] = nothing}},
+                                        {0}};
+    (void)state;
+    log_set_level(LOG_ERROR);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        /* Whatever its methods are: the two tables could not both be asked. */
+        const slate_route added[] = {{.path = rows[i].path, .on = {[SLATE_PUT] = nothing}}, {0}};
+        const slate_module one = {.name = "one", .routes = first},
+                           two = {.name = "two", .routes = added};
+        router *r = router_create((const slate_module *const[]){&one, &two, NULL});
+        if ((r == NULL) != rows[i].taken)
+            fail_msg("%s", rows[i].path);
+        free(r);
+    }
 }
 
 static void escapes_are_decoded_strictly(void **state)
@@ -140,6 +168,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_paths_find_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(allow_follows_from_the_table, set_up, tear_down),
         cmocka_unit_test(wrong_tables_are_refused),
+        cmocka_unit_test(a_path_belongs_to_one_route),
         cmocka_unit_test_setup_teardown(escapes_are_decoded_strictly, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

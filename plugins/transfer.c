@@ -1,10 +1,13 @@
-/* /transfer: a transfer of money in, a receipt out. What a small handler of a real service does: it
- * checks each member of a document, and answers without building another. */
+/* A transfer of money in, a receipt out. What a small handler of a real service does: it checks each
+ * member of a document, and answers without building another. The program serves it as POST /transfer
+ * (handlers/builtin.c); built alone it is a plugin, which serves POST /transfers. */
+#include <slate/slate.h>
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "builtin.h"
+slate_handler transfer;
 
 /* ---- What the body must hold ----------------------------------------------------------------- */
 
@@ -117,8 +120,10 @@ static void write_joined(slate_request *req, json_writer *w, const json_t *const
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        at = mempcpy(at, json_string_value(strings[i]), json_string_length(strings[i]));
-        at = mempcpy(at, between, gap);
+        memcpy(at, json_string_value(strings[i]), json_string_length(strings[i]));
+        at += json_string_length(strings[i]);
+        memcpy(at, between, gap);
+        at += gap;
     }
     json_write_string(w, text, length - gap);
 }
@@ -178,3 +183,18 @@ slate_result transfer(slate_request *req)
     json_write_end_object(w);
     return slate_answer_written(req, 200);
 }
+
+/* ---- As a plugin ------------------------------------------------------------------------------ */
+
+#ifndef TRANSFER_BUILTIN
+static const slate_route routes[] = {
+    {.path = "/transfers",
+     .on[SLATE_POST] = transfer,
+     .consumes[SLATE_POST] = "application/json",
+     .summary = "Takes a transfer of money and answers with a receipt."},
+    {.path = NULL},
+};
+
+static const slate_module module = {.name = "transfer", .routes = routes};
+SLATE_PLUGIN(module);
+#endif
