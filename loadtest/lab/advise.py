@@ -142,6 +142,8 @@ def run(build, items, pairs, seed):
     rng, verdicts = random.Random(seed), []
     with Bench(build) as bench:
         for item in items:
+            if item.own:
+                bench.try_out(item, (MALLOC, ARENA))
             print(f"  {item.name}: counting", file=sys.stderr)
             found = [profile(bench, item, arm) for arm in (MALLOC, ARENA)]
             advice = advise(*found)

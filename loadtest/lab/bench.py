@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
-from . import payload, store
+from . import payload, script, store
 from .arm import ARENA
 from .idle import Watches
 from .server import Server, ServerError
@@ -76,6 +76,8 @@ class Bench:
 
     def deck(self, scenario):
         """What a client sends in this scenario."""
+        if scenario.own:
+            return script.deck(scenario.requests)
         key = scenario.name, scenario.rows
         if key not in self._decks:
             rows = self._store(scenario.rows)[0] if scenario.rows else None
@@ -137,16 +139,31 @@ class Bench:
             what = f"{arm.name}: {request.method} {request.path}"
             status, headers, answer = server.ask(request.method, request.path, request.body,
                                                  headers=request.headers())
-            if (status != request.status or
+            if (not request.is_due(status) or
                     (headers.get("Connection") == "close") != request.ends_connection()):
-                raise ServerError(f"{what} answered {status}, Connection: {headers.get('Connection')}")
+                raise ServerError(f"{what} answered {status}, Connection: {headers.get('Connection')}"
+                                  f"{_detail(headers, answer)}")
             if status >= 300:
+                continue
+            if scenario.own and "json" not in headers.get("Content-Type", ""):
                 continue
             key = scenario.name, request.path, answer
             if key not in self._checked:
                 self._checked[key] = _is_json(answer, request)
             if not self._checked[key]:
                 raise ServerError(f"{what} gave a wrong answer: {answer[:200]!r}")
+
+    def try_out(self, scenario, arms):
+        """What would spoil each slot of a load of the user's is better said at once."""
+        for arm in arms:
+            server = self.start_server(arm, scenario)
+            try:
+                self.check_answer(server, arm, scenario)
+            finally:
+                status = server.stop()
+            if status != 0:
+                raise ServerError(f"{arm.name}: exit status {status} after SIGTERM; it said: "
+                                  f"{server.log().decode(errors='replace').strip()}")
 
     def probe_handover(self):
         """Nanoseconds to hand a cache line from the one processor to the other, or None."""
@@ -162,6 +179,14 @@ def _free_port():
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def _detail(headers, answer):
+    """What a problem says of itself."""
+    try:
+        return f": {json.loads(answer)['detail']}" if "json" in headers.get("Content-Type", "") else ""
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _is_json(text, request):

@@ -164,6 +164,9 @@ def compare(build, items, pairs, seed, argv, arms=(), rates=False):
     progress = Progress()
     with Bench(build) as bench:
         about = environment.describe(bench)
+        for item in items:
+            if item.own:
+                bench.try_out(item, (MALLOC, ARENA))
         run = Run(bench, progress)
         later = sum(COUNTING_SECONDS * (2 + item.yardstick) + (rates and item.rates) * rate_seconds(pairs)
                     for item in items)

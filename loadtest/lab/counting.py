@@ -9,7 +9,7 @@ import struct
 import subprocess
 import time
 
-from . import holders, proc, swarm, wrk
+from . import holders, payload, proc, swarm, wrk
 from .answer import Answer
 from .server import ServerError
 
@@ -96,7 +96,7 @@ class Line:
                 if not piece:
                     raise ServerError(f"{self._server.arm.name}: no answer came while counting")
                 answer.feed(piece)
-            if answer.status != request.status:
+            if not payload.is_due(answer.status, request.status):
                 raise ServerError(f"{self._server.arm.name}: answered {answer.status} while counting")
             if request.last or self._each_its_own:
                 self.close()

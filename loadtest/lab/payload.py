@@ -9,6 +9,7 @@ DOCUMENTS = Path("/usr/share/iso-codes/json")
 DRAWN = 2000  # requests in a deck, if each is another one,
 SHUFFLED = 100  # or only some in some shares
 CHUNK = 16 * 1024  # bytes
+SUCCESS = 2  # as the status that is due: any of 2xx
 OF_ROWS = ("document", "page", "written", "rows")  # what an answer can be where there is a store
 
 
@@ -21,6 +22,9 @@ class Anything:
 
     def __eq__(self, other):
         return True
+
+    def __hash__(self):
+        return 0
 
     def __repr__(self):
         return "anything"
@@ -41,6 +45,10 @@ class Request:
     first: int = 0  # of "rows", so many; 0: all
     puts_row: bool = False  # the body is the row's own document
     share: int = 1  # of so many of the scenario's shares
+
+    def is_due(self, status):
+        """Whether an answer may have this status."""
+        return is_due(status, self.status)
 
     def of_a_row(self):
         """Whether it is another request for each row."""
@@ -65,6 +73,11 @@ class Request:
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         return (f"{self.method} {self.path} HTTP/1.1\r\n{head}\r\n".encode() +
                 (_in_chunks(self.body) if self.chunked else self.body))
+
+
+def is_due(status, due):
+    """`due`: a status, or SUCCESS."""
+    return status // 100 == due if due == SUCCESS else status == due
 
 
 def _in_chunks(body):

@@ -57,6 +57,7 @@ class Scenario:
     litter: bool = False  # the server starts with a heap that is full of holes
     body_limit: str | None = None  # other than the programs' own, 1M
     flags: list = field(default_factory=list)  # for slate alone
+    own: bool = False  # of the user's script (script.py): right is what has a status of 2xx, and is JSON if it says so
     idle: list = field(default_factory=lambda: [0.1, 1, 5])  # seconds after the load
 
     def body_bytes(self):

@@ -50,7 +50,7 @@ class Order:
 
     text: bytes
     sent: int  # bytes of it
-    status: int  # that is due; 0: it is broken off, there is no answer
+    status: int  # that is due, as payload.is_due takes it; 0: it is broken off, there is no answer
     last: bool  # the connection ends with it
 
 
