@@ -2,6 +2,7 @@
  * from the magazine, else from the depot, else from the system; one that is given back stays if
  * the retain limit allows, else goes to the depot. */
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -16,6 +17,8 @@ struct fresh {
 
 struct mem_blocks {
     mem_depot *depot;
+    bool shared;
+    pthread_mutex_t lock; /* if shared: guards all that follows */
     size_t retain;
     bool adaptive;
     struct mem_retention retention; /* its peaks: if adaptive */
@@ -47,6 +50,28 @@ mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain)
         blocks->retain = retain;
     }
     return blocks;
+}
+
+mem_blocks *mem_blocks_create_shared(mem_depot *depot, size_t retain)
+{
+    mem_blocks *blocks = mem_blocks_create(depot, retain);
+    if (blocks) {
+        pthread_mutex_init(&blocks->lock, NULL); /* default attributes: cannot fail */
+        blocks->shared = true;
+    }
+    return blocks;
+}
+
+static void enter(mem_blocks *blocks)
+{
+    if (blocks->shared)
+        pthread_mutex_lock(&blocks->lock);
+}
+
+static void leave(mem_blocks *blocks)
+{
+    if (blocks->shared)
+        pthread_mutex_unlock(&blocks->lock);
 }
 
 static mem_block *pop(mem_blocks *blocks, unsigned rank)
@@ -85,7 +110,7 @@ static void shed(mem_blocks *blocks, size_t bytes)
     }
 }
 
-void mem_blocks_note_peak(mem_blocks *blocks)
+static void note_peak(mem_blocks *blocks)
 {
     struct mem_retention *retention = &blocks->retention;
     size_t period = mem_depot_period(blocks->depot);
@@ -107,6 +132,13 @@ void mem_blocks_note_peak(mem_blocks *blocks)
     mem_retention_age(retention);
 }
 
+void mem_blocks_note_peak(mem_blocks *blocks)
+{
+    enter(blocks);
+    note_peak(blocks);
+    leave(blocks);
+}
+
 bool mem_blocks_is_neglected(const mem_blocks *blocks)
 {
     return mem_read(&blocks->idle) > 0 &&
@@ -115,9 +147,11 @@ bool mem_blocks_is_neglected(const mem_blocks *blocks)
 
 void mem_blocks_clear(mem_blocks *blocks)
 {
+    enter(blocks);
     for (unsigned rank = 0; rank < MEM_CLASSES; rank++)
         for (mem_block *block; (block = pop(blocks, rank));)
             part_with(blocks, block);
+    leave(blocks);
 }
 
 void mem_blocks_delete(mem_blocks *blocks)
@@ -133,6 +167,8 @@ void mem_blocks_delete(mem_blocks *blocks)
             (void)mem_unmap(fresh->next, (size_t)(fresh->end - fresh->next));
     }
     mem_depot_add_counts(blocks->depot, blocks->maps, blocks->unmaps);
+    if (blocks->shared)
+        pthread_mutex_destroy(&blocks->lock);
     free(blocks);
 }
 
@@ -165,11 +201,8 @@ static mem_block *take_of_class(mem_blocks *blocks, size_t size)
     return block;
 }
 
-mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
+static mem_block *take(mem_blocks *blocks, size_t whole)
 {
-    size_t whole = mem_block_size(size);
-    if (whole == 0)
-        return NULL;
     mem_block *block;
     if (whole <= MEM_BLOCK_MAX)
         block = take_of_class(blocks, whole);
@@ -182,7 +215,18 @@ mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
     return block;
 }
 
-void mem_blocks_give(mem_blocks *blocks, mem_block *block)
+mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
+{
+    size_t whole = mem_block_size(size);
+    if (whole == 0)
+        return NULL;
+    enter(blocks);
+    mem_block *block = take(blocks, whole);
+    leave(blocks);
+    return block;
+}
+
+static void give(mem_blocks *blocks, mem_block *block)
 {
     size_t size = block->size;
     mem_count(&blocks->lent, -size);
@@ -197,6 +241,13 @@ void mem_blocks_give(mem_blocks *blocks, mem_block *block)
     mem_count(&blocks->idle, size);
 }
 
+void mem_blocks_give(mem_blocks *blocks, mem_block *block)
+{
+    enter(blocks);
+    give(blocks, block);
+    leave(blocks);
+}
+
 mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size)
 {
     size_t old_size = block->size, whole = mem_block_size(size);
@@ -206,7 +257,9 @@ mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size)
     if (!moved)
         return NULL;
     moved->size = whole;
+    enter(blocks);
     mem_count(&blocks->lent, whole - old_size);
+    leave(blocks);
     return moved;
 }
 

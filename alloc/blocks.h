@@ -3,7 +3,8 @@
  * Blocks are mapped (never malloc'd: an arena on top of malloc inherits malloc's retention), in
  * size classes of powers of two from 4 KiB to 1 MiB; larger ones are mapped to measure. A
  * *magazine* (mem_blocks) belongs to one thread: last in, first out, so that the next request gets
- * the block that is still hot in cache. What is above its retain limit goes to the *depot*, which
+ * the block that is still hot in cache. (One for work that passes from thread to thread is *shared*:
+ * the same, under a lock.) What is above its retain limit goes to the *depot*, which
  * all magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what
  * lay unused for a whole period, with no traffic needed. Blocks above MEM_BLOCK_SHARED go to the system
  * instead: a large block that is used again is resident as far as its largest user went, and under
@@ -60,6 +61,9 @@ mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks);
  * memory. */
 #define MEM_RETAIN_ADAPTIVE SIZE_MAX
 mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
+/* The same, but owned by nobody: blocks may be taken and given on any thread, so that the contexts
+ * that have them may pass from one to another. */
+mem_blocks *mem_blocks_create_shared(mem_depot *depot, size_t retain);
 /* Gives every idle block to the depot and ends the magazine; all lent blocks are back before.
  * NULL is allowed. */
 void mem_blocks_delete(mem_blocks *blocks);

@@ -198,6 +198,20 @@ mem_context *mem_child_create(mem_context *parent, const char *name)
                           : mem_heap_create(parent, name);
 }
 
+void mem_child_init(mem_context *ctx, mem_context *parent, const char *name, void *first,
+                    size_t first_size)
+{
+    if (parent->source)
+        mem_arena_init(ctx, parent, name, parent->source, first, first_size);
+    else
+        mem_heap_init(ctx, parent, name);
+}
+
+size_t mem_room(const mem_context *ctx)
+{
+    return (size_t)(mem_bump_back(ctx) - ctx->cur) & ~(size_t)(MEM_ALIGN - 1);
+}
+
 void *mem_alloc_array(mem_context *ctx, size_t count, size_t size)
 {
     size_t bytes;

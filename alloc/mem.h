@@ -139,6 +139,12 @@ mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks 
 mem_context *mem_heap_create(mem_context *parent, const char *name);
 /* The same, of the kind of its parent: for what is to be given back in the middle of its work. */
 mem_context *mem_child_create(mem_context *parent, const char *name);
+/* Makes `ctx`, the caller's struct, such a child. If `parent` is an arena, `first` is its first block,
+ * as above. */
+void mem_child_init(mem_context *ctx, mem_context *parent, const char *name, void *first,
+                    size_t first_size);
+/* The bytes that one mem_alloc could have of `ctx` without another block: 0 in a heap. */
+size_t mem_room(const mem_context *ctx);
 
 /* Runs the callbacks, deletes the children, gives back every allocation. An empty context is left
  * alone at no cost. */

@@ -113,16 +113,17 @@ json_t *slate_own(slate_request *req, json_t *tree)
 
 bool slate_set_header(slate_request *req, const char *name, const char *value)
 {
-    static const char *const framing[] = {"Content-Length", "Transfer-Encoding", "Connection",
-                                          "Date"};
+    static const char *const framing[] = {"content-length", "transfer-encoding", "connection",
+                                          "date"};
     for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
-        if (strcasecmp(name, framing[i]) == 0)
+        if ((name[0] | 0x20) == framing[i][0] && strcasecmp(name, framing[i]) == 0)
             return false;
     /* A value must not become a header of its own, and libmicrohttpd takes none that is empty. */
-    if (value[0] == '\0' || strpbrk(value, "\r\n"))
+    size_t length = strcspn(value, "\r\n");
+    if (length == 0 || value[length] != '\0')
         return false;
     answer_header *header = mem_alloc(&req->request, sizeof *header);
-    char *copy = header ? mem_copy_string(&req->request, value, strlen(value)) : NULL;
+    char *copy = header ? mem_copy_string(&req->request, value, length) : NULL;
     if (!copy)
         return false;
     *header = (answer_header){name, copy, NULL};
@@ -158,6 +159,12 @@ slate_result slate_answer_no_memory(slate_request *req)
     if (req->budget.refused == MEM_GRANTED)
         req->budget.refused = MEM_NO_SYSTEM;
     return SLATE_ANSWERED;
+}
+
+mem_context *slate_context_create(const slate_request *req, const char *name)
+{
+    mem_blocks *shared = request_server(req)->shared_blocks;
+    return shared ? mem_arena_create(NULL, name, shared) : mem_heap_create(NULL, name);
 }
 
 void slate_budget_init(const slate_request *req, mem_budget *ret_budget)

@@ -66,17 +66,13 @@ static void visit_worker(const walk *on)
     visit_rest(on, request, 2, "more requests");
 }
 
-/* The root: what all workers have in blocks, in use or idle. */
+/* The root: what there is in blocks, in use or idle. */
 static void visit_process(const walk *on, server *s)
 {
-    context_row row = {.name = "process", .total = mem_depot_get_stats(s->depot).idle};
-    for (const worker *of = s->workers; of; of = of->next) {
-        if (!of->blocks)
-            continue;
-        mem_blocks_stats stats = mem_blocks_get_stats(of->blocks);
-        row.total += stats.idle + stats.lent;
-        row.used += stats.lent;
-    }
+    mem_blocks_stats stats = server_blocks(s);
+    context_row row = {.name = "process",
+                       .total = stats.idle + stats.lent + mem_depot_get_stats(s->depot).idle,
+                       .used = stats.lent};
     on->visit(on->arg, &row);
 }
 

@@ -102,6 +102,7 @@ struct server {
     unsigned modules_started; /* the first ones */
     listener public, admin;
     mem_depot *depot;
+    mem_blocks *shared_blocks; /* arena: of contexts that pass from thread to thread; else NULL */
     mem_debug *mem_debug;       /* NULL: no instruments */
     mem_total in_flight_memory; /* what all requests together hold */
     bool draining;              /* atomic: set once by the main thread */
@@ -170,9 +171,11 @@ static inline unsigned worker_asleep(const worker *w)
 /* The calling thread's worker, made at its first callback and ended with the thread. NULL: no memory. */
 worker *worker_current(listener *on);
 bool workers_init(server *s);
-/* Parts with what the public listener's workers keep in magazines that they have not needed for a
- * whole decay period. From the housekeeper. */
+/* Parts with what the public listener's workers, and the shared magazine, keep and have not needed for
+ * a whole decay period. From the housekeeper. */
 void workers_clear_neglected(server *s);
+/* Of all magazines together; the caller holds the server's lock. */
+mem_blocks_stats server_blocks(server *s);
 /* After every event loop has ended. */
 void workers_free(server *s);
 

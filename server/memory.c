@@ -215,6 +215,10 @@ slate_result memory_handler(slate_request *req)
     member(w, "live_bytes", requests_live_bytes(s));
     mem_blocks_stats depot = mem_depot_get_stats(s->depot);
     write_blocks(w, "depot", &depot);
+    if (s->shared_blocks) {
+        mem_blocks_stats shared = mem_blocks_get_stats(s->shared_blocks);
+        write_blocks(w, "shared", &shared);
+    }
     json_write_literal_key(w, "workers");
     json_write_begin_array(w);
     pthread_mutex_lock(&s->lock);

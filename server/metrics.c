@@ -188,20 +188,13 @@ static void put_requests(page *p, server *s)
 
 static void put_memory(page *p, server *s)
 {
-    uint64_t magazine = 0, lent = 0;
     pthread_mutex_lock(&s->lock);
-    for (const worker *w = s->workers; w; w = w->next) {
-        if (!w->blocks)
-            continue;
-        mem_blocks_stats stats = mem_blocks_get_stats(w->blocks);
-        magazine += stats.idle;
-        lent += stats.lent;
-    }
+    mem_blocks_stats blocks = server_blocks(s);
     pthread_mutex_unlock(&s->lock);
     head(p, "slate_block_bytes", "gauge",
          "Bytes of blocks: in use, or idle in magazines or depot.");
-    put(p, "slate_block_bytes{state=\"in_use\"} %llu\n", (unsigned long long)lent);
-    put(p, "slate_block_bytes{state=\"magazine\"} %llu\n", (unsigned long long)magazine);
+    put(p, "slate_block_bytes{state=\"in_use\"} %llu\n", (unsigned long long)blocks.lent);
+    put(p, "slate_block_bytes{state=\"magazine\"} %llu\n", (unsigned long long)blocks.idle);
     put(p, "slate_block_bytes{state=\"depot\"} %llu\n",
         (unsigned long long)mem_depot_get_stats(s->depot).idle);
     one(p, "slate_live_bytes", "gauge", "Bytes charged to the requests in flight.",

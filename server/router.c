@@ -138,7 +138,8 @@ static bool match_segment(const route *r, unsigned i, const char *text, size_t l
         return length == r->segment[i].length && memcmp(text, r->segment[i].text, length) == 0;
     if (r->segment[i].param && length == 0)
         return false;
-    const char *value = percent_decode(ctx, text, length, NULL);
+    const char *value =
+        encoded ? percent_decode(ctx, text, length, NULL) : mem_copy_string(ctx, text, length);
     if (!value)
         return false;
     if (r->segment[i].param) {
@@ -149,6 +150,7 @@ static bool match_segment(const route *r, unsigned i, const char *text, size_t l
            memcmp(value, r->segment[i].text, r->segment[i].length) == 0;
 }
 
+/* `path` has as many segments. */
 static bool match(const route *r, const char *path, mem_context *ctx, const char **params)
 {
     unsigned i = 0, param = 0;
@@ -156,15 +158,23 @@ static bool match(const route *r, const char *path, mem_context *ctx, const char
     for (;;) {
         const char *end = strchrnul(at, '/');
         const char *value = NULL;
-        if (i == r->segments || !match_segment(r, i, at, (size_t)(end - at), ctx, &value))
+        if (!match_segment(r, i, at, (size_t)(end - at), ctx, &value))
             return false;
         if (value)
             params[param++] = value;
         i++;
         if (*end == '\0')
-            return i == r->segments;
+            return true;
         at = end + 1;
     }
+}
+
+static unsigned count_segments(const char *path)
+{
+    unsigned segments = 0;
+    for (const char *at = path; *at; at = strchrnul(at + 1, '/'))
+        segments++;
+    return segments;
 }
 
 const route *router_match(const router *r, const char *path, mem_context *ctx,
@@ -180,10 +190,11 @@ const route *router_match(const router *r, const char *path, mem_context *ctx,
             memcmp(candidate->is->path, path, length) == 0)
             return candidate;
     }
+    unsigned segments = count_segments(path);
     for (unsigned i = 0; i < r->count; i++) {
         const route *candidate = &r->routes[i];
-        if ((candidate->params > 0 || encoded) && candidate->params <= max_params &&
-            match(candidate, path, ctx, ret_params))
+        if (candidate->segments == segments && (candidate->params > 0 || encoded) &&
+            candidate->params <= max_params && match(candidate, path, ctx, ret_params))
             return candidate;
     }
     return NULL;

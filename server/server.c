@@ -170,6 +170,9 @@ static bool prepare(server *s)
     json_object_seed(0); /* static memory; before any thread */
     s->in_flight_memory.limit = s->opts.memory_limit;
     s->depot = mem_depot_create();
+    if (s->depot && s->opts.alloc == ALLOC_ARENA &&
+        !(s->shared_blocks = mem_blocks_create_shared(s->depot, s->opts.retain)))
+        return false;
     if (s->opts.mem_debug) {
         s->mem_debug = mem_debug_create(s->opts.mem_debug);
         if (!s->mem_debug)
@@ -260,6 +263,7 @@ int slate_main(int argc, char **argv, const slate_module *const modules[])
             log_error("The server could not be set up: out of memory.");
         http_free_ready(&s);
         workers_free(&s);
+        mem_blocks_delete(s.shared_blocks);
         mem_depot_delete(s.depot);
         mem_debug_delete(s.mem_debug);
     }

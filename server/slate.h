@@ -171,8 +171,11 @@ slate_result slate_answer_problem(slate_request *req, int status, const char *ty
 
 /* For want of memory: 503 (or 413, if it was the request's own limit), ready-made. */
 slate_result slate_answer_no_memory(slate_request *req);
-/* Makes a budget for what works for the request on another thread, and may outlive it: as large as the
- * request's own, and below the same total, which is there until modules have stopped. */
+/* Makes a context for what works for the request on other threads, and may outlive it: one thread at a
+ * time uses it, any may end it (mem_delete), all before the module's `stop` returns. NULL: no memory. */
+mem_context *slate_context_create(const slate_request *req, const char *name);
+/* Makes a budget for such a context: as large as the request's own, and below the same total, which is
+ * there until modules have stopped. */
 void slate_budget_init(const slate_request *req, mem_budget *ret_budget);
 /* As slate_answer_no_memory, for what such a budget has refused: 413 if it was its own limit. */
 slate_result slate_answer_refused(slate_request *req, const mem_budget *budget);

@@ -127,6 +127,25 @@ void workers_clear_neglected(server *s)
         door_open(&w->door);
     }
     pthread_mutex_unlock(&s->lock);
+    if (s->shared_blocks && mem_blocks_is_neglected(s->shared_blocks))
+        mem_blocks_clear(s->shared_blocks);
+}
+
+mem_blocks_stats server_blocks(server *s)
+{
+    mem_blocks_stats sum = {0};
+    if (s->shared_blocks)
+        sum = mem_blocks_get_stats(s->shared_blocks);
+    for (const worker *w = s->workers; w; w = w->next) {
+        if (!w->blocks)
+            continue;
+        mem_blocks_stats stats = mem_blocks_get_stats(w->blocks);
+        sum.idle += stats.idle;
+        sum.lent += stats.lent;
+        sum.maps += stats.maps;
+        sum.unmaps += stats.unmaps;
+    }
+    return sum;
 }
 
 void workers_free(server *s)

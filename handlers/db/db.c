@@ -116,7 +116,7 @@ store_op *db_new_op(slate_request *req, store_kind kind)
                              "This server has no document store; it was started with --db off.");
         return NULL;
     }
-    store_op *op = store_op_create(kind);
+    store_op *op = store_op_create(slate_context_create(req, "store operation"), kind);
     if (!op) {
         slate_answer_no_memory(req);
         return NULL;

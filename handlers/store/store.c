@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -87,16 +88,19 @@ static bool is_writing(store_kind kind)
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-store_op *store_op_create(store_kind kind)
+/* In an arena, the struct and most of what an operation holds are in one block. */
+store_op *store_op_create(mem_context *home, store_kind kind)
 {
-    mem_context *home = mem_heap_create(NULL, "store operation");
-    store_op *op = home ? mem_alloc(home, sizeof *op) : NULL;
+    if (!home)
+        return NULL;
+    size_t room = mem_room(home) > sizeof(store_op) ? mem_room(home) - sizeof(store_op) : 0;
+    store_op *op = mem_alloc(home, sizeof *op + room);
     if (!op) {
         mem_delete(home);
         return NULL;
     }
     *op = (store_op){.kind = kind, .memory = &op->own, .home = home, .state = NEW, .references = 1};
-    mem_heap_init(&op->own, home, "what a store operation holds");
+    mem_child_init(&op->own, home, "what a store operation holds", op->room, room);
     mem_set_budget(&op->own, &op->budget);
     return op;
 }
@@ -344,8 +348,9 @@ static void publish(struct thread *t, size_t count)
 static void wake(store_op *const ops[], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        slate_wake(ops[i]->wait);
-        drop(ops[i]);
+        slate_wait *wait = ops[i]->wait;
+        drop(ops[i]); /* first, so that it is most often its owner who ends it, where it was made */
+        slate_wake(wait);
     }
 }
 
@@ -453,6 +458,9 @@ static void *thread_main(void *arg)
     struct thread *t = arg;
     const store_backend *backend = t->store->backend;
     (void)pthread_setname_np(pthread_self(), t->writes ? "store writer" : "store reader");
+    /* One that is woken does not take the processor from the worker that woke it, which is about to
+     * submit more: where processors are short, batches form. */
+    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){.sched_priority = 0});
     size_t count, cancelled;
     while (have_session(t) && take(t, &count, &cancelled)) {
         work(t, count);

@@ -5,7 +5,7 @@
  *   sqlite.c, postgresql.c   backends: blocking calls on a session that one store thread owns
  *
  * A document is bytes: serialised, valid JSON, never a tree. An operation has a memory of its own (a
- * heap context with a budget), which its owner at the time uses: the handler until store_submit, a
+ * context with a budget), which its owner at the time uses: the handler until store_submit, a
  * store thread until it is done, the handler again. So nothing of a request's memory reaches the
  * store, nor the other way round: either side copies. */
 #ifndef SLATE_STORE_H
@@ -167,7 +167,7 @@ typedef struct store_op {
         bytes; /* GET: the document. LIST: {"id":…,"revision":…,"document":…} each. COLLECTIONS:
                          a JSON array of {"name":…,"documents":…,"bytes":…} */
 
-    mem_context *memory; /* a heap, of whoever owns the operation now */
+    mem_context *memory; /* of whoever owns the operation now */
     mem_budget budget;   /* of `memory`; without a limit, until it is given one before it is used */
     void *user;          /* the handler's own */
 
@@ -180,12 +180,15 @@ typedef struct store_op {
     slate_wait *wait;
     slate_continuation *then;
     struct store_op *next;
+    _Alignas(MEM_ALIGN) char room[]; /* what `own` hands out first */
 } store_op;
 
 /* ---- For handlers: on a worker's thread ------------------------------------------------------ */
 
-/* A new operation, all zero but `kind`, with one reference: the caller's. NULL: no memory. */
-store_op *store_op_create(store_kind kind);
+/* A new operation, all zero but `kind`, with one reference: the caller's. It lives in `home`, a context
+ * that any thread may end (slate_context_create), and takes that along when it ends, or at once if
+ * there is no memory: NULL. `home` may be NULL, for the same reason. */
+store_op *store_op_create(mem_context *home, store_kind kind);
 /* Gives up the caller's reference, in any state: before it was submitted, when it is done, or in
  * between, because the request has ended (then the executor's own reference keeps it). NULL passes. */
 void store_op_release(store_op *op);

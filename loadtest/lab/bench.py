@@ -100,7 +100,7 @@ class Bench:
     def _store(self, count):
         if count not in self._stores:
             rows, path = store.Rows(count), self.new_file("store")
-            scenario = SimpleNamespace(threads=1, flags=store.BULK)
+            scenario = SimpleNamespace(threads=1, flags=store.BULK, body_limit=None)
             server = self._start(ARENA, scenario, path)
             wrong = rows.insert(server)
             if server.stop() != 0 or wrong:

@@ -4,7 +4,10 @@
 #define STORE_WAITS_H
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "../../alloc/blocks.h"
 #include "../../handlers/store/store.h"
 
 #define WAITS_MAX 64
@@ -30,6 +33,19 @@ struct slate_request {
     {                                                                         \
         .lock = PTHREAD_MUTEX_INITIALIZER, .woken = PTHREAD_COND_INITIALIZER, \
     }
+
+/* What an operation lives in, as slate_context_create would make it: with OP_ALLOC=arena in the
+ * environment as in that mode. */
+static inline mem_context *op_home(void)
+{
+    static mem_blocks *shared;
+    const char *alloc = getenv("OP_ALLOC");
+    if (!alloc || strcmp(alloc, "arena") != 0)
+        return mem_heap_create(NULL, "store operation");
+    if (!shared)
+        shared = mem_blocks_create_shared(mem_depot_create(), MEM_RETAIN_ADAPTIVE);
+    return mem_arena_create(NULL, "store operation", shared);
+}
 
 slate_wait *slate_wait_begin(slate_request *req, unsigned within_ms, slate_continuation *then,
                              void *arg)

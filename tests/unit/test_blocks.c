@@ -420,6 +420,73 @@ static void threads_exchange_through_one_depot(void **state)
     assert_int_equal(idle_in_depot(f), 0);
 }
 
+/* Contexts that go from hand to hand, on blocks of one magazine. */
+struct ring {
+    mem_blocks *blocks;
+    pthread_mutex_t lock; /* guards the slots */
+    struct parcel {
+        mem_context *ctx;
+        char *text;
+    } slots[8];
+    bool damaged; /* atomic */
+};
+
+static struct parcel swap(struct ring *ring, unsigned slot, struct parcel mine)
+{
+    pthread_mutex_lock(&ring->lock);
+    struct parcel found = ring->slots[slot];
+    ring->slots[slot] = mine;
+    pthread_mutex_unlock(&ring->lock);
+    return found;
+}
+
+static void *pass_on(void *arg)
+{
+    struct ring *ring = arg;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct parcel mine = {.ctx = mem_arena_create(NULL, "parcel", ring->blocks)};
+        if (mine.ctx)
+            mine.text = mem_copy_string(mine.ctx, "made on one thread", 18);
+        if (!mine.text) {
+            __atomic_store_n(&ring->damaged, true, __ATOMIC_RELAXED);
+            return NULL;
+        }
+        struct parcel found = swap(ring, round % 8, mine);
+        if (!found.ctx)
+            continue;
+        char *more = mem_alloc(found.ctx, round % 7 == 0 ? 40000 : 5000);
+        if (!more || strcmp(found.text, "made on one thread") != 0)
+            __atomic_store_n(&ring->damaged, true, __ATOMIC_RELAXED);
+        else
+            memset(more, 'x', 5000);
+        mem_delete(found.ctx);
+    }
+    return NULL;
+}
+
+static void contexts_pass_between_threads_on_shared_blocks(void **state)
+{
+    struct fixture *f = *state;
+    struct ring ring = {.blocks = mem_blocks_create_shared(f->depot, MEM_RETAIN_ADAPTIVE),
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    assert_non_null(ring.blocks);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, pass_on, &ring), 0);
+    for (int period = 0; period < 50; period++) { /* the housekeeper */
+        mem_depot_decay(f->depot);
+        mem_blocks_clear(ring.blocks);
+        (void)mem_blocks_get_stats(ring.blocks);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_false(ring.damaged);
+    for (unsigned slot = 0; slot < 8; slot++)
+        mem_delete(ring.slots[slot].ctx);
+    assert_int_equal(mem_blocks_get_stats(ring.blocks).lent, 0);
+    mem_blocks_delete(ring.blocks);
+}
+
 /* ---- The adaptive limit ---------------------------------------------------------------------- */
 
 /* One request: `count` blocks of 64 KiB, all of them taken before any is given back. */
@@ -537,6 +604,7 @@ int main(void)
         ONE(resident_memory_comes_back),
         ONE(untouched_memory_is_not_resident),
         ONE(threads_exchange_through_one_depot),
+        ONE(contexts_pass_between_threads_on_shared_blocks),
         ONE(adaptive_limit_keeps_what_requests_need),
         ONE(adaptive_limit_is_not_for_one_huge_request),
         ONE(adaptive_limit_falls_with_the_traffic),

@@ -57,7 +57,7 @@ static store_text text(const char *s)
 
 static store_op *make(store_kind kind, const char *collection, const char *id)
 {
-    store_op *op = store_op_create(kind);
+    store_op *op = store_op_create(op_home(), kind);
     assert_non_null(op);
     op->collection = store_op_copy(op, collection, strlen(collection));
     op->id = store_op_copy(op, id, strlen(id));

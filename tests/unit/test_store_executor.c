@@ -211,7 +211,7 @@ static slate_result look(slate_request *req, void *arg, slate_wake_reason why)
 
 static store_op *make_op(store_kind kind, const char *id)
 {
-    store_op *op = store_op_create(kind);
+    store_op *op = store_op_create(op_home(), kind);
     assert_non_null(op);
     op->id = store_op_copy(op, id, strlen(id));
     assert_non_null(op->id.at);
@@ -396,15 +396,15 @@ static void a_producer_waits_without_a_continuation(void **state)
 
 static void what_memory_is_refused_to_says_so(void **state)
 {
-    static const char id[3000] = "a";
+    static const char id[10000] = "a";
     slate_request req = REQUEST;
-    mem_total totals[3] = {{.limit = 10000}, {.limit = 4000}, {.limit = 10000}};
+    mem_total totals[3] = {{.limit = 50000}, {.limit = 20000}, {.limit = 50000}};
     (void)state;
     store *s = open_store("sqlite:x", 1);
     for (size_t i = 0; i < 3; i++) { /* the copy does not fit into its own, or into the total */
-        store_op *op = store_op_create(i < 2 ? STORE_GET : STORE_PUT);
+        store_op *op = store_op_create(op_home(), i < 2 ? STORE_GET : STORE_PUT);
         assert_non_null(op);
-        mem_budget_init(&op->budget, i == 1 ? 8000 : 4000, &totals[i]);
+        mem_budget_init(&op->budget, i == 1 ? 40000 : 20000, &totals[i]);
         op->id = store_op_copy(op, id, sizeof id);
         assert_non_null(op->id.at);
         assert_int_equal(totals[i].used, op->budget.used);

@@ -123,7 +123,7 @@ static store_text text(const char *s)
 
 static store_op *make(store_kind kind, const char *id)
 {
-    store_op *op = store_op_create(kind);
+    store_op *op = store_op_create(op_home(), kind);
     assert_non_null(op);
     op->collection = text("people");
     op->id = text(id);

@@ -102,7 +102,7 @@ static store_op *make(store_kind kind, const char *collection, uint64_t id)
 {
     char name[24];
     int length = snprintf(name, sizeof name, "%08ju", (uintmax_t)id);
-    store_op *op = store_op_create(kind);
+    store_op *op = store_op_create(mem_heap_create(NULL, "bench"), kind);
     if (!op)
         fail("no memory");
     op->collection = store_op_copy(op, collection, strlen(collection));
