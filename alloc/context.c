@@ -212,6 +212,13 @@ size_t mem_room(const mem_context *ctx)
     return (size_t)(mem_bump_back(ctx) - ctx->cur) & ~(size_t)(MEM_ALIGN - 1);
 }
 
+size_t mem_good_size(const mem_context *ctx, size_t size)
+{
+    bool has_block = ctx->source && size > MEM_LARGE && size <= (size_t)PTRDIFF_MAX;
+    size_t whole = has_block ? mem_block_size(MEM_BLOCK_HEADER + size) : 0;
+    return whole ? whole - MEM_BLOCK_HEADER : size;
+}
+
 void *mem_alloc_array(mem_context *ctx, size_t count, size_t size)
 {
     size_t bytes;

@@ -100,10 +100,11 @@ struct buffer {
 static void append(struct buffer *b, const void *bytes, size_t size)
 {
     if (size > b->room - b->size && !b->failed) {
-        size_t room = b->room < 512 ? 1024 : 2 * b->room;
-        while (room - b->size < size && room <= SIZE_MAX / 4)
-            room *= 2;
-        char *moved = room - b->size >= size ? mem_resize(b->ctx, b->at, b->room, room) : NULL;
+        size_t more = b->room / 2 > 1000 ? b->room / 2 : 1000, room, need;
+        bool known = !__builtin_add_overflow(b->size, size, &need) &&
+                     !__builtin_add_overflow(b->room, more, &room);
+        room = known ? mem_good_size(b->ctx, room > need ? room : need) : 0;
+        char *moved = known ? mem_resize(b->ctx, b->at, b->room, room) : NULL;
         b->failed = !moved;
         if (moved) {
             b->at = moved;

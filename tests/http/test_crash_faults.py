@@ -131,7 +131,8 @@ def test_a_full_disk(server, tmp_path):
 
 @contextlib.contextmanager
 def locked(folder):
-    with contextlib.closing(sqlite3.connect(folder / "documents.db", isolation_level=None)) as other:
+    with contextlib.closing(sqlite3.connect(folder / "documents.db", timeout=60,
+                                              isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")

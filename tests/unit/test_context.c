@@ -284,6 +284,46 @@ static void a_child_of_its_parents_kind_is_given_back_alone(void **state)
     assert_true(mem_total_held(f->ctx) < with_child);
 }
 
+static void a_child_may_have_the_rest_of_a_block(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    bool arena = f->ctx->source;
+    assert_int_equal(arena ? 0 : mem_room(f->ctx), 0);
+    mem_context *parent = mem_child_create(f->ctx, "parent"), child;
+    size_t room = mem_room(parent);
+    assert_true(arena ? room > 3000 && room % MEM_ALIGN == 0 : room == 0);
+    size_t blocks = mem_get_stats(parent).blocks;
+    char *first = mem_alloc(parent, room);
+    assert_int_equal(mem_get_stats(parent).blocks, blocks);
+    mem_child_init(&child, parent, "child", first, room);
+    char *p = mem_alloc(&child, 1000);
+    assert_non_null(p);
+    assert_true(!arena || (p >= first && p + 1000 <= first + room));
+    assert_non_null(mem_alloc(&child, 5000));
+    mem_delete(parent);
+}
+
+static void good_sizes_cost_no_more(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    for (size_t size = 1; size < 3 * MIB; size += size / 3 + 1) {
+        size_t good = mem_good_size(f->ctx, size);
+        assert_true(good >= size);
+        void *p = mem_alloc(f->ctx, size);
+        size_t held = mem_total_held(f->ctx);
+        mem_reset(f->ctx);
+        void *q = mem_alloc(f->ctx, good);
+        assert_true(p && q);
+        assert_true(mem_total_held(f->ctx) <= held + (good - size) * !f->ctx->source);
+        mem_reset(f->ctx);
+    }
+    assert_int_equal(mem_good_size(f->ctx, SIZE_MAX), SIZE_MAX);
+    assert_int_equal(mem_good_size(f->ctx, 32768 - 100),
+                     f->ctx->source ? 32768 - MEM_BLOCK_HEADER : 32768 - 100);
+}
+
 static void deleted_child_leaves_its_siblings(void **state)
 {
     struct fixture *f = *state;
@@ -527,6 +567,8 @@ int main(void)
         BOTH(callback_still_sees_the_memory),
         BOTH(reset_deletes_the_children),
         BOTH(a_child_of_its_parents_kind_is_given_back_alone),
+        BOTH(a_child_may_have_the_rest_of_a_block),
+        BOTH(good_sizes_cost_no_more),
         BOTH(deleted_child_leaves_its_siblings),
         BOTH(embedded_child_is_emptied_and_let_go),
         BOTH(embedded_child_may_live_in_its_parent),
