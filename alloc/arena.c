@@ -294,8 +294,10 @@ static void arena_reset(mem_context *ctx)
 static void arena_end(mem_context *ctx)
 {
     mem_unpoison(ctx->first, ctx->first_size);
-    if (!ctx->embedded)
-        mem_blocks_give(ctx->source, (mem_block *)((char *)ctx - MEM_BLOCK_HEADER));
+    if (ctx->embedded)
+        return;
+    mem_blocks_note_peak(ctx->source);
+    mem_blocks_give(ctx->source, (mem_block *)((char *)ctx - MEM_BLOCK_HEADER));
 }
 
 static void wipe(char *from, size_t size, int byte)
