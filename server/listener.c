@@ -67,6 +67,17 @@ static void print_bound(int fd, char *out, size_t size)
                  port);
 }
 
+/* libmicrohttpd's loop takes what this returns. While it gets all the events that it has asked for,
+ * 128, it asks again, with its full time-out, before it handles any (0.9.75 to 1.0.1): with just 128,
+ * 256 … connections ready at once nothing would happen until another event or a time-out. So the
+ * program gives the library its own epoll_wait, which returns one event fewer than there is room for,
+ * as any may: a loop that is never full never asks again, and finds the rest at its next turn. */
+__attribute__((visibility("default"))) int epoll_wait(int epoll_fd, struct epoll_event *events,
+                                                      int room, int timeout_ms)
+{
+    return epoll_pwait(epoll_fd, events, room > 1 ? room - 1 : room, timeout_ms, NULL);
+}
+
 static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
 {
     const options *opts = &l->owner->opts;
