@@ -4,6 +4,7 @@
  * that share one in memory lock tables against each other; threads take turns with it. */
 #include "sqlite.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,9 @@
 #define OPEN_WAIT_MS 5000  /* for a lock of another program, at the start */
 #define LOOK_EVERY_MS 1000 /* until a session that reads notices that its file is gone */
 
+#define FOUR_NAMES "(?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?)"
+static_assert(STORE_READ_BATCH == 16, "as SQL_GET_MANY has it");
+
 static const char *const statements[SQL_STATEMENTS] = {
     [SQL_BEGIN] = "BEGIN",
     [SQL_BEGIN_WRITING] = "BEGIN IMMEDIATE",
@@ -34,6 +38,10 @@ static const char *const statements[SQL_STATEMENTS] = {
     [SQL_RELEASE] = "RELEASE one",
     [SQL_ROLLBACK_TO] = "ROLLBACK TO one",
     [SQL_GET] = "SELECT revision, modified, json FROM document WHERE collection = ? AND id = ?",
+    [SQL_GET_MANY] = "SELECT revision, modified, json, wanted.column1"
+                     " FROM (VALUES " FOUR_NAMES ", " FOUR_NAMES ", " FOUR_NAMES ", " FOUR_NAMES
+                     ") AS wanted CROSS JOIN document"
+                     " ON collection = wanted.column2 AND id = wanted.column3 LIMIT ?",
     [SQL_FIND] = "SELECT rowid, revision, json FROM document WHERE collection = ? AND id = ?",
     [SQL_INSERT] = "INSERT INTO document (collection, id, revision, modified, json)"
                    " VALUES (?, ?, ?, ?, ?)",

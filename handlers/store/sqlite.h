@@ -44,6 +44,7 @@ typedef enum {
     SQL_RELEASE,
     SQL_ROLLBACK_TO,
     SQL_GET,
+    SQL_GET_MANY,
     SQL_FIND,
     SQL_INSERT,
     SQL_REPLACE,

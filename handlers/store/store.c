@@ -20,7 +20,6 @@
 #include "../../server/log.h"
 
 #define QUEUE_MAX 10000 /* operations waiting in one queue */
-#define READ_BATCH 16   /* GETs that a thread reads at once */
 /* How long nobody may have had a session until operations are refused at once. */
 #define GRACE_MS 250
 #define RETRY_FIRST_MS 50
@@ -538,7 +537,7 @@ static bool add_thread(store *s, bool writes)
     *t = (struct thread){.store = s,
                          .queue = writes ? &s->writes : &s->reads,
                          .writes = writes,
-                         .capacity = writes ? s->backend->batch : READ_BATCH};
+                         .capacity = writes ? s->backend->batch : STORE_READ_BATCH};
     t->taken = mem_alloc_array(s->memory, t->capacity, sizeof *t->taken);
     t->asked = mem_alloc_array(s->memory, t->capacity, sizeof *t->asked);
     t->running = mem_alloc_array(s->memory, t->capacity, sizeof *t->running);

@@ -192,6 +192,32 @@ static void several_are_read_at_once(void **state)
     assert_stored(COLLECTION, "a", "3"); /* not as of the moment of the others */
 }
 
+/* All that are read at once at the most, of two collections; one of them has no memory for its own. */
+static void one_that_fails_among_many_fails_alone(void **state)
+{
+    enum { STARVED = 5 };
+    static char large[5000];
+    store_op *ops[STORE_READ_BATCH];
+    (void)state;
+    memset(large, '1', sizeof large - 1);
+    put(COLLECTION, "large", large);
+    put("other", "b", "[2]");
+    for (size_t i = 0; i < STORE_READ_BATCH; i++)
+        ops[i] = i % 3 ? make(STORE_GET, COLLECTION, "large") : make(STORE_GET, "other", "b");
+    ops[STARVED]->budget.limit = ops[STARVED]->budget.used + 1000;
+    backend->read(reader, ops, STORE_READ_BATCH);
+    for (size_t i = 0; i < STORE_READ_BATCH; i++) {
+        if (i == STARVED) {
+            assert_int_not_equal(ops[i]->status, STORE_OK);
+            assert_int_not_equal(ops[i]->budget.refused, MEM_GRANTED);
+        } else {
+            assert_int_equal(ops[i]->status, STORE_OK);
+            assert_bytes(ops[i]->bytes, i % 3 ? large : "[2]");
+        }
+        store_op_release(ops[i]);
+    }
+}
+
 static void any_json_value_is_a_document(void **state)
 {
     static const char *const values[] = {"null", "true", "-1", "\"\"", "[]", "{}", "1e300"};
@@ -1181,6 +1207,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(a_document_comes_back_as_it_was_given),
         TEST(several_are_read_at_once),
+        TEST(one_that_fails_among_many_fails_alone),
         TEST(any_json_value_is_a_document),
         TEST(a_large_document_comes_back),
         TEST(what_is_not_there_is_not_found),
