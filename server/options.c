@@ -47,9 +47,6 @@ static bool set(parse *p, const option_row *row, const char *text, origin from, 
     origin *before = &p->from[row - option_table];
     options *target = from >= *before ? p->opts : NULL;
     char allowed[OPTION_ALLOWED_MAX], shown[OPTION_WORDS_MAX];
-    /* A list goes on where it was named before, and not what a weaker source has named. */
-    if (row->kind == OPTION_FILES && from > *before)
-        option_clear(p->opts, row);
     switch (option_store(target, row, text)) {
     case OPTION_NOT_ALLOWED:
         option_allowed(row, allowed);

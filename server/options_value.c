@@ -260,7 +260,7 @@ static bool is_good_string(option_kind kind, const char *text)
     }
 }
 
-/* Adds to a list. */
+/* Adds to a list of the same source: the strongest is read first, and the others only checked. */
 static option_verdict store_more(options *opts, const option_row *row, const char *text)
 {
     char *joined;

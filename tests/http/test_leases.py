@@ -38,6 +38,7 @@ def test_what_is_given_back_is_free(shared):
     answer = shared.request("DELETE", "/leases/back?holder=you")
     assert answer.status == 409
     answer.problem("lease-held")
+    assert shared.request("GET", "/leases/back").json()["fence"] == first
     for _ in range(2):
         assert shared.request("DELETE", "/leases/back?holder=me").status == 204
     answer = shared.request("GET", "/leases/back")
@@ -126,6 +127,32 @@ def test_leases_are_limited_and_their_memory_comes_back(server):
     assert one.metric("slate_leases_live") == 0
     assert one.metric("slate_leases_pool_bytes") < held / 4
     assert put(one, "more").status == 201
+
+
+@pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
+def test_whatever_is_refused_an_answer_says_what_has_happened(server, method):
+    """The k-th allocation is, for k = 1, 2, … until none is left to refuse. The first ones are those of
+    the start."""
+    target = "/leases/a?holder=me" if method == "DELETE" else "/leases/a"
+    body = b'{"holder":"me","seconds":600}' if method == "PUT" else None
+    good = {"PUT": 201, "GET": 404, "DELETE": 204}[method]
+    statuses = []
+    for k in range(1, 60):
+        try:
+            one = server(*FLAGS, "--mem-debug", f"fail={k}", admin="off")
+        except AssertionError as error:
+            assert "exit 1 at start" in str(error) and not statuses
+            continue
+        answer = one.request(method, target, body=body)
+        statuses.append(answer.status)
+        assert answer.status in (good, 413, 503), answer
+        asked = [one.request("GET", "/leases/a").status for _ in range(2)]
+        found = asked[asked[0] == 503]  # then it was the first of this one's that was refused
+        unknown = answer.status == 503 and answer.json()["type"] == "/problems/outcome-unknown"
+        assert unknown or found == (200 if answer.status == 201 else 404)
+        if answer.status == good:
+            break
+    assert statuses[-1] == good and len(statuses) > 1
 
 
 def test_figures(server):
