@@ -182,4 +182,6 @@ def test_the_program_exports_what_its_headers_declare():
             "json_write_tree"} <= ours <= declared
     assert "slate_main" not in exported and "slate_version" not in exported
     if not SANITIZED:  # their own are there, too
-        assert ours == {name for name in exported if not name.startswith(("_", "std", "environ"))}
+        replaced = {"epoll_wait"}  # libmicrohttpd's own calls it (server/listener.c)
+        assert ours == {name for name in exported - replaced
+                        if not name.startswith(("_", "std", "environ"))}
