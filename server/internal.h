@@ -102,7 +102,7 @@ struct server {
     unsigned modules_started; /* the first ones */
     listener public, admin;
     mem_depot *depot;
-    mem_blocks *shared_blocks; /* arena: of contexts that pass from thread to thread; else NULL */
+    mem_blocks *shared_blocks;  /* arena: of contexts that pass from thread to thread; else NULL */
     mem_debug *mem_debug;       /* NULL: no instruments */
     mem_total in_flight_memory; /* what all requests together hold */
     bool draining;              /* atomic: set once by the main thread */
