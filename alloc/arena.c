@@ -50,7 +50,8 @@ static bool add_block(mem_context *ctx, size_t request)
     size_t least = mem_block_size(MEM_BLOCK_HEADER + request);
     size_t size = ctx->next_size;
     bool limited = budget && budget->limit;
-    if (size < least || (limited && size > (budget->limit - budget->used) / 4)) /* it is short */
+    /* Near its limit, room for what is not asked for must not be why something that is is refused. */
+    if (size < least || (limited && size > (budget->limit - budget->used) / 4))
         size = least;
     if (!mem_budget_charge(budget, size))
         return false;

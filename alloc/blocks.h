@@ -61,18 +61,18 @@ mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks);
  * memory. */
 #define MEM_RETAIN_ADAPTIVE SIZE_MAX
 mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
-/* The same, but owned by nobody: blocks may be taken and given on any thread, so that the contexts
- * that have them may pass from one to another. */
+/* The same, but owned by nobody: blocks may be taken, given and cleared on any thread, so that the
+ * contexts that have them may pass from one to another. NULL: no memory. */
 mem_blocks *mem_blocks_create_shared(mem_depot *depot, size_t retain);
 /* Gives every idle block to the depot and ends the magazine; all lent blocks are back before.
  * NULL is allowed. */
 void mem_blocks_delete(mem_blocks *blocks);
 
-/* Whether it keeps blocks though no arena of its has needed any for a whole decay period. From any
- * thread. */
+/* Whether it keeps blocks though for a whole decay period no arena that had some was reset, or ended.
+ * An owner that has been busy with one for that long is taken for idle. From any thread. */
 bool mem_blocks_is_neglected(const mem_blocks *blocks);
 /* Parts with every idle block: small ones go to the depot, larger ones to the system. By the owner,
- * or by another thread while the owner is kept out. */
+ * or by another thread while the owner is kept out; of a shared one by any. */
 void mem_blocks_clear(mem_blocks *blocks);
 /* A block of at least `size` bytes, header included; `size` in it is filled in, contents are not
  * zeroed. NULL: no memory, or size cannot be represented. */

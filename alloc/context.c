@@ -209,7 +209,10 @@ void mem_child_init(mem_context *ctx, mem_context *parent, const char *name, voi
 
 size_t mem_room(const mem_context *ctx)
 {
-    return (size_t)(mem_bump_back(ctx) - ctx->cur) & ~(size_t)(MEM_ALIGN - 1);
+    if (mem_budget_refused(ctx->budget))
+        return 0;
+    size_t room = (size_t)(mem_bump_back(ctx) - ctx->cur) & ~(size_t)(MEM_ALIGN - 1);
+    return room < MEM_LARGE ? room : MEM_LARGE;
 }
 
 size_t mem_good_size(const mem_context *ctx, size_t size)

@@ -143,9 +143,11 @@ mem_context *mem_child_create(mem_context *parent, const char *name);
  * as above. */
 void mem_child_init(mem_context *ctx, mem_context *parent, const char *name, void *first,
                     size_t first_size);
-/* The bytes that one mem_alloc could have of `ctx` without another block: 0 in a heap. */
+/* The bytes that one mem_alloc could have of `ctx` without another block: 0 in a heap. With instruments
+ * that put something around an allocation, a few less. */
 size_t mem_room(const mem_context *ctx);
-/* The bytes that an allocation of `size` may as well be: as many cost no more. For buffers that grow. */
+/* The bytes that an allocation of `size` may as well be: as many cost no more, instruments apart. For
+ * buffers that grow. */
 size_t mem_good_size(const mem_context *ctx, size_t size);
 
 /* Runs the callbacks, deletes the children, gives back every allocation. An empty context is left

@@ -10,7 +10,8 @@
  * This is what a pool is for: cells of one size that outlive requests, come and go one by one, and are
  * too many for malloc's header on each. All of them, the table and the counters belong to one lock. It
  * is held for the steps of one look-up; under it nothing is allocated but from the pool, and nothing of
- * slate is called: answers are written from a copy. A thread looks through the table once a second. */
+ * slate is called: answers are written from a copy. A thread looks through the table once a second, a few
+ * buckets at a time. */
 #include <slate/pool.h>
 #include <slate/slate.h>
 
@@ -27,8 +28,8 @@
 #define SECONDS_MAX 86400
 #define LIMIT 100000 /* leases, unless LEASES_MAX in the environment says another number */
 #define LIMIT_MAX 10000000
-#define BUCKETS 16384     /* a power of two */
-#define SWEPT_AT_ONCE 256 /* buckets, before others have a turn at the lock */
+#define BUCKETS 16384    /* a power of two */
+#define SWEPT_AT_ONCE 64 /* buckets, before others have a turn at the lock */
 #define SWEEP_SECONDS 1
 
 typedef struct lease {
@@ -273,6 +274,14 @@ static slate_result delete_lease(slate_request *req)
 
 /* ---- The module --------------------------------------------------------------------------------- */
 
+/* A mutex that is given back and taken at once seldom goes to another: this waits a moment. */
+static void let_others(void)
+{
+    pthread_mutex_unlock(&lock);
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    pthread_mutex_lock(&lock);
+}
+
 /* What expires without being asked for, so that memory goes back with no traffic. */
 static void *sweep(void *arg)
 {
@@ -293,12 +302,12 @@ static void *sweep(void *arg)
                     at = &(*at)->next;
                 }
             }
-            if (i % SWEPT_AT_ONCE == SWEPT_AT_ONCE - 1) {
-                pthread_mutex_unlock(&lock);
-                pthread_mutex_lock(&lock);
-            }
+            if (i % SWEPT_AT_ONCE == SWEPT_AT_ONCE - 1)
+                let_others();
         }
-        mem_depot_decay(depot);
+        pthread_mutex_unlock(&lock);
+        mem_depot_decay(depot); /* has a lock of its own */
+        pthread_mutex_lock(&lock);
     }
     pthread_mutex_unlock(&lock);
     return arg;

@@ -42,15 +42,30 @@ void door_wait(door *d)
     }
 }
 
-void door_close(door *d)
+/* From here on the worker does not enter; it may be inside still. */
+static void hold(door *d)
 {
     pthread_mutex_lock(&d->lock);
     __atomic_store_n(&d->wanted, true, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!door_needs_fence)
         (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); /* registered: cannot fail */
+}
+
+void door_close(door *d)
+{
+    hold(d);
     while (__atomic_load_n(&d->inside, __ATOMIC_ACQUIRE))
         nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_NS}, NULL);
+}
+
+bool door_try_close(door *d)
+{
+    hold(d);
+    if (!__atomic_load_n(&d->inside, __ATOMIC_ACQUIRE))
+        return true;
+    door_open(d);
+    return false;
 }
 
 void door_open(door *d)

@@ -43,6 +43,8 @@ static inline void door_leave(door *d)
 
 /* From another thread than the worker's, for a short look. A callback that is running is waited for. */
 void door_close(door *d);
+/* The same, but without waiting. false: a callback is running, and the door is as it was. */
+bool door_try_close(door *d);
 void door_open(door *d);
 
 #endif

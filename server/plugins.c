@@ -1,13 +1,14 @@
-/* Plugins: shared objects whose module joins those of the program. Each is checked before anything of
- * it is used, so that what was built against another slate is refused with a line instead of going
- * wrong in the middle of a request. The main thread loads them before anything listens. */
+/* Plugins: shared objects whose module joins those of the program. Each is checked before its module is
+ * used (its constructors, if it has any, have run by then), so that what was built against another slate
+ * is refused with a line instead of going wrong in the middle of a request. The main thread loads them before anything listens. */
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -68,11 +69,28 @@ static bool is_token(const char *name)
     return length > 0 && length <= NAME_MAX_LENGTH && name[length] == '\0';
 }
 
+/* Whether the figures of a module of that name could be taken for the program's: slate_NAME_… */
+static bool is_family(const char *name)
+{
+    static const char *const families[] = {"access", "block",  "build",   "connections",
+                                           "live",   "malloc", "requests"};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        size_t length = strlen(families[i]);
+        if (strncmp(name, families[i], length) == 0 &&
+            (name[length] == '_' || name[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 static bool check_module(const server *s, const char *file, const slate_module *module)
 {
     if (!module || !module->name || !is_token(module->name))
         return refuse(file, "has no module with a name of 1 to %d letters (a to z), digits and _.",
                       NAME_MAX_LENGTH);
+    if (is_family(module->name))
+        return refuse(file, "has a module \"%s\", and slate's own metrics begin with slate_%s.",
+                      module->name, module->name);
     if (!module->routes || !module->routes->path)
         return refuse(file, "has a module \"%s\" without a route.", module->name);
     for (const slate_module *const *at = s->modules; *at; at++) {
@@ -106,20 +124,54 @@ static bool check_record(const char *file, void *object, const slate_plugin *rec
 
 /* ---- Loading ---------------------------------------------------------------------------------- */
 
+/* Whether every part of the file that would be mapped is there: of one that was cut short, the first
+ * touch behind its end would be the process's. */
+static bool is_whole(int fd, const ElfW(Ehdr) * header)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0)
+        return false;
+    uint64_t size = (uint64_t)about.st_size;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        ElfW(Phdr) part;
+        off_t at = (off_t)(header->e_phoff + (uint64_t)i * sizeof part);
+        if (pread(fd, &part, sizeof part, at) != (ssize_t)sizeof part ||
+            (part.p_type == PT_LOAD &&
+             (part.p_filesz > size || part.p_offset > size - part.p_filesz)))
+            return false;
+    }
+    return true;
+}
+
 /* What dlopen says of any other file is of little help. */
+static bool check_object(int fd, const char *file)
+{
+    ElfW(Ehdr) header, own;
+    int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    bool known = program >= 0 && read(program, &own, sizeof own) == (ssize_t)sizeof own;
+    if (program >= 0)
+        close(program);
+    ssize_t size = read(fd, &header, sizeof header);
+    if (size < 0)
+        return refuse(file, "cannot be read: %s.", strerror(errno));
+    if (size != (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_phentsize != sizeof(ElfW(Phdr)))
+        return refuse(file, "is not a shared object.");
+    if (known &&
+        (header.e_ident[EI_CLASS] != own.e_ident[EI_CLASS] ||
+         header.e_ident[EI_DATA] != own.e_ident[EI_DATA] || header.e_machine != own.e_machine))
+        return refuse(file, "was built for another kind of machine.");
+    return is_whole(fd, &header) || refuse(file, "is not whole: it has been cut short.");
+}
+
 static bool is_object(const char *file, const char *path)
 {
-    char magic[SELFMAG];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t size = fd < 0 ? -1 : read(fd, magic, sizeof magic);
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    if (size < 0)
-        return refuse(file, "cannot be read: %s.", strerror(error));
-    if (size != sizeof magic || memcmp(magic, ELFMAG, SELFMAG) != 0)
-        return refuse(file, "is not a shared object.");
-    return true;
+    if (fd < 0)
+        return refuse(file, "cannot be read: %s.", strerror(errno));
+    bool fits = check_object(fd, file);
+    close(fd);
+    return fits;
 }
 
 /* The system's words, without the path. */

@@ -21,6 +21,7 @@
 
 #include "json.h"
 #include "mem.h"
+#include "pool.h"
 
 #define SLATE_ABI 1 /* grows when anything in this header changes meaning */
 
@@ -219,7 +220,7 @@ typedef struct slate_plugin {
     unsigned abi;        /* SLATE_ABI */
     unsigned jansson;    /* JANSSON_VERSION_HEX */
     unsigned asan;       /* MEM_ASAN: whether contexts are used without their inline path */
-    unsigned layout[10]; /* SLATE_LAYOUT */
+    unsigned layout[13]; /* SLATE_LAYOUT */
     const slate_module *module;
 } slate_plugin;
 
@@ -228,7 +229,8 @@ typedef struct slate_plugin {
     {                                                                                   \
         sizeof(slate_plugin), sizeof(slate_module), sizeof(slate_route), SLATE_METHODS, \
             sizeof(slate_where), sizeof(json_writer), sizeof(json_read_problem),        \
-            sizeof(mem_context), offsetof(mem_context, end), sizeof(mem_budget)         \
+            sizeof(mem_context), offsetof(mem_context, end), sizeof(mem_budget),        \
+            sizeof(mem_stats), sizeof(mem_blocks_stats), sizeof(mem_pool_stats)         \
     }
 
 /* Stands once in a plugin, at the end of a file: SLATE_PLUGIN(module); with a slate_module that lives as

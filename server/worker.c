@@ -122,7 +122,8 @@ void workers_clear_neglected(server *s)
     for (worker *w = s->workers; w; w = w->next) {
         if (w->admin || !w->blocks || !mem_blocks_is_neglected(w->blocks))
             continue;
-        door_close(&w->door);
+        if (!door_try_close(&w->door)) /* it is at work, perhaps for long: not neglected */
+            continue;
         mem_blocks_clear(w->blocks);
         door_open(&w->door);
     }

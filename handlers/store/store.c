@@ -459,7 +459,8 @@ static void *thread_main(void *arg)
     (void)pthread_setname_np(pthread_self(), t->writes ? "store writer" : "store reader");
     /* One that is woken does not take the processor from the worker that woke it, which is about to
      * submit more: where processors are short, batches form. */
-    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){.sched_priority = 0});
+    if (sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){.sched_priority = 0}) != 0)
+        log_debug("store: its threads are not SCHED_BATCH: %s", strerror(errno));
     size_t count, cancelled;
     while (have_session(t) && take(t, &count, &cancelled)) {
         work(t, count);

@@ -108,9 +108,30 @@ def test_a_file_that_is_no_plugin_is_refused(tmp_path):
     assert refused(str(tmp_path)) == f"Plugin {tmp_path} cannot be read: Is a directory."
     assert refused(text) == f"Plugin {text} is not a shared object."
     assert refused(short) == f"Plugin {short} is not a shared object."
-    assert refused(broken).startswith(f"Plugin {broken} cannot be loaded: ")
+    assert refused(broken) == f"Plugin {broken} is not whole: it has been cut short."
     assert refused(wrong("no_record")) == f"Plugin {wrong('no_record')} is a shared object, but no " \
                                           "plugin of slate: it has no SLATE_PLUGIN."
+
+
+@pytest.mark.parametrize("part", [0.05, 0.3, 0.6, 0.9])
+def test_a_file_that_was_cut_short_is_refused(tmp_path, part):
+    with open(LEASES, "rb") as file:
+        whole = file.read()
+    cut = str(tmp_path / "cut.so")
+    end = whole.rindex(b"GCC: (")  # what is behind is for debuggers, and not mapped
+    with open(cut, "wb") as file:
+        file.write(whole[:int(end * part)])
+    assert refused(cut) == f"Plugin {cut} is not whole: it has been cut short."
+
+
+def test_a_file_for_another_machine_is_refused(tmp_path):
+    with open(LEASES, "rb") as file:
+        content = bytearray(file.read())
+    content[18] ^= 1
+    other = str(tmp_path / "other.so")
+    with open(other, "wb") as file:
+        file.write(content)
+    assert refused(other) == f"Plugin {other} was built for another kind of machine."
 
 
 @pytest.mark.parametrize("name, says", [

@@ -302,6 +302,13 @@ static void a_child_may_have_the_rest_of_a_block(void **state)
     assert_true(!arena || (p >= first && p + 1000 <= first + room));
     assert_non_null(mem_alloc(&child, 5000));
     mem_delete(parent);
+    for (int round = 0; round < 20; round++) { /* up to the largest blocks */
+        assert_non_null(mem_alloc(f->ctx, 9000));
+        size_t held = mem_total_held(f->ctx), rest = mem_room(f->ctx);
+        if (rest > 0)
+            assert_non_null(mem_alloc(f->ctx, rest));
+        assert_int_equal(mem_total_held(f->ctx), held);
+    }
 }
 
 static void good_sizes_cost_no_more(void **state)

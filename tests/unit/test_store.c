@@ -196,15 +196,17 @@ static void several_are_read_at_once(void **state)
 static void one_that_fails_among_many_fails_alone(void **state)
 {
     enum { STARVED = 5 };
-    static char large[5000];
+    static char large[600000];
     store_op *ops[STORE_READ_BATCH];
     (void)state;
-    memset(large, '1', sizeof large - 1);
+    memset(large, 'x', sizeof large - 1);
+    large[0] = large[sizeof large - 2] = '"';
     put(COLLECTION, "large", large);
     put("other", "b", "[2]");
     for (size_t i = 0; i < STORE_READ_BATCH; i++)
         ops[i] = i % 3 ? make(STORE_GET, COLLECTION, "large") : make(STORE_GET, "other", "b");
-    ops[STARVED]->budget.limit = ops[STARVED]->budget.used + 1000;
+    for (size_t i = 0; i < STORE_READ_BATCH; i++)
+        ops[i]->budget.limit = i == STARVED ? 3000 : 1200000; /* a large one is there once */
     backend->read(reader, ops, STORE_READ_BATCH);
     for (size_t i = 0; i < STORE_READ_BATCH; i++) {
         if (i == STARVED) {
