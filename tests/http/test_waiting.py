@@ -91,6 +91,20 @@ def test_the_body_is_kept(waiting):
     assert_at_rest(one)
 
 
+def test_a_worker_that_is_long_at_work_holds_nobody_else_up(waiting):
+    """Also not the housekeeper, which would clear its magazine: figures, signals and time-outs."""
+    one = waiting("--threads", "1", "--decay", "20ms", "--retain", "1M")
+    assert one.post("/wait/now", json.dumps("x" * 100_000).encode()).status == 200
+    connection = one.connect()
+    connection.start("GET", "/busy")
+    until(lambda: one.metric("slate_requests_in_flight") == 1, "it is at work")
+    for _ in range(20):  # many periods
+        time.sleep(0.02)
+        assert one.metric("slate_requests_in_flight") == 1
+    assert one.admin("/readyz").status == 200
+    assert connection.read().status == 204
+
+
 def test_head_and_old_clients(waiting):
     one = waiting()
     connection = one.connect()

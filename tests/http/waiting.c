@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../../handlers/builtin.h"
 
@@ -29,6 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows 
 static pthread_cond_t changed;
 static alarm_clock *alarms;
 static bool stopping, unready;
+static uint64_t times_asked;              /* atomic: whether it is ready */
 static unsigned held, alarm_count, begun; /* atomic */
 
 static int64_t now_ms(void)
@@ -262,7 +264,17 @@ static slate_result set_unready(slate_request *req)
     return slate_answer_empty(req, 204);
 }
 
+/* Holds its worker up until /readyz has been asked. */
+static slate_result busy(slate_request *req)
+{
+    uint64_t before = __atomic_load_n(&times_asked, __ATOMIC_ACQUIRE);
+    while (__atomic_load_n(&times_asked, __ATOMIC_ACQUIRE) == before)
+        (void)usleep(1000);
+    return slate_answer_empty(req, 204);
+}
+
 static const slate_route routes[] = {
+    {.path = "/busy", .on[SLATE_GET] = busy},
     {.path = "/wait/{waits}",
      .on = {[SLATE_GET] = wait, [SLATE_POST] = wait},
      .consumes = {[SLATE_POST] = "application/json"}},
@@ -314,6 +326,7 @@ static bool ready(const char **ret_reason)
     pthread_mutex_lock(&lock);
     bool is = !unready;
     pthread_mutex_unlock(&lock);
+    __atomic_fetch_add(&times_asked, 1, __ATOMIC_RELEASE);
     if (!is)
         *ret_reason = "It was told to be unready.";
     return is;
