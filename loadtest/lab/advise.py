@@ -27,7 +27,8 @@ STAYS = 64  # bytes of a request
 WASTEFUL = 4  # times what is live at once: then an arena would mostly hold what is dead
 MEASURED = ("cpu_us_per_request", "peak_rss_bytes", "retained_bytes")
 KIB = 1024
-LEAST_BUDGET = 2048 * KIB  # slate wants room for the largest body that it takes, 1 MiB
+LEAST_BUDGET = 2048 * KIB  # twice the largest body that slate takes by default
+LEAST_RETAIN = 64 * KIB
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,7 @@ def _look(page, line):
 class Advice:
     choice: str  # "arena", "malloc", "either"
     why: str
-    first_block: int = 0  # bytes
-    budget: int = 0
+    budget: int = 0  # bytes
     retain: int = 0
 
     def flags(self):
@@ -93,9 +93,8 @@ def advise(with_malloc, with_arena):
     calls, size, at_once = (max(0, getattr(with_malloc, name) - getattr(with_arena, name))
                             for name in ("calls", "bytes", "at_once"))
     largest = max(0, with_malloc.largest - with_arena.largest)
-    sizes = {"first_block": _power(size, 4 * KIB, 64 * KIB),
-             "budget": _power(4 * largest, LEAST_BUDGET, 1 << 40),
-             "retain": _power(2 * largest, 64 * KIB, 64 << 20)}
+    sizes = {"budget": _power(4 * largest, LEAST_BUDGET, 1 << 40),
+             "retain": _power(2 * largest, LEAST_RETAIN, 64 << 20)}
     stays = with_malloc.stays - with_arena.stays
     times = size / max(1, at_once)
     if stays >= STAYS:
@@ -186,8 +185,11 @@ def _said(item, with_malloc, with_arena, advice):
         yield (f"  of that no arena takes over {with_arena.calls:.0f} calls and {size(with_arena.bytes)}, of "
                f"which {size(with_arena.stays)} stays: a store's own, and the library's")
     yield f"  {advice.choice}: {advice.why}"
-    yield (f"  for an arena: a first block of {_size(advice.first_block)}, {' '.join(advice.flags())} (the "
-           "limit is four times the largest request; two of them are kept)")
+    limit = ("the limit is the least that is advised, twice the body that slate takes by default; four times "
+             "the largest request would be less" if advice.budget == LEAST_BUDGET else
+             "the limit is at least four times the largest request")
+    kept = "the least that is advised" if advice.retain == LEAST_RETAIN else "room for two of the largest requests"
+    yield f"  for an arena: {' '.join(advice.flags())} ({limit}; what is kept is {kept})"
 
 
 def _measured(ratios, pairs, verdict):

@@ -115,19 +115,14 @@ class Run:
         """Once. Of a pair both are run again: only neighbours make a pair."""
         for name, item in items.items():
             done = sorted(self.slots[name], key=lambda slot: slot["number"])
-            repeated = {_unit(slot) for slot in done if slot["repeat"]}
-            bad = {_unit(slot) for slot in done if not slot["valid"]} - repeated
-            again = [slot for slot in done if _unit(slot) in bad]
+            repeated = {summary.unit(slot) for slot in done if slot["repeat"]}
+            bad = {summary.unit(slot) for slot in done if not slot["valid"]} - repeated
+            again = [slot for slot in done if summary.unit(slot) in bad]
             self._to_do += [name] * len(again)
             for slot in again:
                 self._slot(item, arms[slot["arm"]],
                            {"block": slot["block"], "pair": slot["pair"], "repeat": True})
         self._finish(all_of_them=True)
-
-
-def _unit(slot):
-    """What is run again together."""
-    return slot["block"], slot["pair"], slot["arm"] if slot["pair"] is None else None
 
 
 def mark_noisy(slots):
@@ -146,8 +141,8 @@ def mark_noisy(slots):
 
 def capacity(slots):
     """Requests per second of the slower arm, or None."""
-    found = [[slot["metrics"]["requests_per_second"] for slot in slots if slot["valid"] and
-              slot["arm"] == arm.name] for arm in (MALLOC, ARENA)]
+    found = [[slot["metrics"]["requests_per_second"] for slot in summary.used(slots)
+              if slot["arm"] == arm.name] for arm in (MALLOC, ARENA)]
     return min(map(stats.median, found)) if all(found) else None
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from . import metrics, report_text, stats
+from . import metrics, report_text, stats, summary
 
 SAME = ("cpu", "processors", "kernel", "libc", "transparent_hugepages", "build")  # or a ratio is of machines
 CONTROL = "plain"  # a program that is the same in both: what it shows is the machine
@@ -46,30 +46,34 @@ class Row:
     scenario: str
     arm: str
     metric: metrics.Metric
-    old: float  # medians
+    old: float  # medians, as they are: only a ratio raises what is not resolved
     new: float
     ratio: dict  # as stats.compare gives it
 
 
-def _values(item, arm, metric):
-    return [max(slot["metrics"][metric.name], metric.margin.floor) for slot in item["slots"]
-            if slot["valid"] and slot["arm"] == arm and slot["metrics"].get(metric.name) is not None]
+def _values(slots, arm, metric):
+    return [slot["metrics"][metric.name] for slot in slots
+            if slot["arm"] == arm and slot["metrics"].get(metric.name) is not None]
 
 
 def rows(old, new):
     before = {item["name"]: item for item in old["scenarios"]}
     for item in new["scenarios"]:
         was = before.get(item["name"])
-        for arm in item["arms"] if was else ():
+        if not was:
+            continue
+        now_used, then_used = summary.used(item["slots"]), summary.used(was["slots"])
+        for arm in item["arms"]:
             for metric in metrics.ALL:
-                a, b = _values(item, arm, metric), _values(was, arm, metric)
-                if a and b and min(a) > 0 and min(b) > 0:
+                a, b = _values(now_used, arm, metric), _values(then_used, arm, metric)
+                if a and b and max(min(a + b), metric.margin.floor) > 0:
                     yield Row(item["name"], arm, metric, stats.median(b), stats.median(a),
                               _compare(a, b, metric))
 
 
 def _compare(new, old, metric):
-    median, lo, hi, confidence = interval(new, old)
+    median, lo, hi, confidence = interval(*([max(value, metric.margin.floor) for value in values]
+                                            for values in (new, old)))
     close = abs(stats.median(new) - stats.median(old)) < metric.margin.absolute
     if metric.counted:
         lo, hi, confidence = median, median, 1
@@ -152,15 +156,25 @@ def render(old, new, conditions):
     lines += [(row[0].ljust(widths[0]) + "  " + "  ".join(
         cell.rjust(width) for cell, width in zip(row[1:4], widths[1:])) + f"  {row[4]:7}{row[5]}").rstrip()
         for row in table]
-    least = min(row.ratio["confidence"] for row in found)
     lines += ["", f"{len(found) - len(shown)} of {len(found)} comparisons are not shown: they are "
               "equivalent, and were not asked for before the run.",
-              f"Intervals are at least {100 * least:.1f} % sure. The slots of two runs are no pairs: whatever "
+              f"{_sure(found)} The slots of two runs are no pairs: whatever "
               f"changed on the machine is in a ratio too; {CONTROL}, where both have it, shows how much."]
     for condition in conditions:
         failed = sorted({f"{row.scenario}, {row.arm}" for row in found if condition.holds(row)})
         lines.append(f"{condition.text}: " + (f"FAILS for {'; '.join(failed)}" if failed else "holds nowhere"))
     return "\n".join(lines) + "\n", bool(broken)
+
+
+def _sure(found):
+    """How sure the intervals are, in a sentence or two."""
+    sure = [row.ratio["confidence"] for row in found if not row.metric.counted]
+    known = [confidence for confidence in sure if confidence > 0]
+    said = [f"Intervals are at least {100 * min(known):.1f} % sure."] if known else []
+    if len(known) < len(sure):
+        said.append(f"{len(sure) - len(known)} of {len(found)} comparisons have one slot on each side, too "
+                    "few for an interval: they prove nothing.")
+    return " ".join(said) or "Nothing here was sampled, so there is no interval."
 
 
 def other_machine(old, new):

@@ -106,7 +106,7 @@ def _scenario(item, paced):
     invalid = "".join(f'<p>{escape(of["name"])}, {escape(said)}</p>'
                       for of in (item, *paced) for said in report_text.invalid(of))
     if invalid:
-        invalid = f'<details class="warning"><summary>slots that were not used</summary>{invalid}</details>'
+        invalid = f'<details class="warning" open><summary>invalid slots</summary>{invalid}</details>'
     figures = [figure for figure in (_over_time(item), _retention(item), _holders(item), _costs(item),
                                      _latency(item), _at_rates(paced), _forest(item), _slots(item)) if figure]
     return (f'<section id="{escape(item["name"])}"><h2>{escape(item["title"])}</h2>'
@@ -142,7 +142,7 @@ def _legend(names, css="key"):
 
 
 def _of(item, arm):
-    return [slot for slot in item["slots"] if slot["valid"] and slot["arm"] == arm and "series" in slot]
+    return [slot for slot in summary.used(item["slots"]) if slot["arm"] == arm and "series" in slot]
 
 
 def _arms(item):
@@ -333,9 +333,9 @@ def _slots(item):
     if metric.unit == "bytes":
         most = max((slot["metrics"].get(metric.name) or 0 for slot in item["slots"]), default=0)
         unit, scale = ("MiB", 1 << 20) if most >= 1 << 20 else ("KiB", 1 << 10)
-    points = []
+    points, used = [], {id(slot) for slot in summary.used(item["slots"])}
     for slot in item["slots"]:
-        value = slot["metrics"].get(metric.name) if slot["valid"] else None
+        value = slot["metrics"].get(metric.name) if id(slot) in used else None
         if slot["arm"] in ARMS:
             points.append((slot["arm"], value / scale if value is not None else None, slot.get("noisy"),
                            f"{slot['arm']}: {metrics.number(value, metric.unit)}"))
@@ -344,7 +344,7 @@ def _slots(item):
     return _figure("Every slot", _legend([(a, a) for a in _arms(item)]),
                    charts.every_slot(f"{metric.label} in every slot", points,
                                      f"{metric.label}, {unit}"),
-                   "Hollow: the machine was busy with something else. ✕: invalid, not used.")
+                   "Hollow: the machine was busy with something else. ✕: not used, as it or its pair is invalid.")
 
 
 def _of_plain(item):

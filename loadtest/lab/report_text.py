@@ -150,12 +150,13 @@ def others(item):
 
 
 def invalid(item):
-    """Why each slot that was not used was not."""
+    """Each invalid slot: what became of its pair, and why it is invalid."""
     for slot in item["slots"]:
         if not slot["valid"]:
             why = "; ".join(f"{g['name']}: {g['said']}" for g in slot["gates"] if not g["passed"])
             pair = "" if slot["pair"] is None else f", pair {slot['pair'] + 1}"
-            yield f"{slot['arm']}{pair}{' (second run)' if slot['repeat'] else ''}: {why}"
+            run = "second run; " if slot["repeat"] else ""
+            yield f"{slot['arm']}{pair} ({run}{summary.fate(slot, item['slots'])}): {why}"
 
 
 def losses(report):
@@ -209,7 +210,7 @@ def render(report, colour=False):
     lines.append(headline(report))
     lines += [f"  worse: {said}" for said in losses(report)]
     lines.append("~ within 2 % (times) or 5 % and 256 KiB (memory); ? the interval allows both; "
-                 "* decided on before the run")
+                 "* decided on before the run; – too few samples for it")
     if any(item.get("of") for item in report["scenarios"]):
         lines.append("Elsewhere connections never pause: each sends its next request when the answer is "
                      "here. A slow server is then asked less, and its latency is mostly the line before it. At a "

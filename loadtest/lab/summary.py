@@ -8,9 +8,9 @@ VERDICTS = ("better", "worse", "equivalent", "inconclusive", "client-bound")
 
 def scenario(definition, slots, counted):
     """`definition`: Scenario; `slots`: as Slot.report() gives them; `counted`: arm -> Counting.run()."""
-    used = _used(slots)
+    of_use = used(slots)
     arms = {}
-    for slot in sorted(used, key=lambda slot: list(ALL).index(slot["arm"])):
+    for slot in sorted(of_use, key=lambda slot: list(ALL).index(slot["arm"])):
         arms.setdefault(slot["arm"], []).append(slot)
     for arm, slots_of_arm in arms.items():
         for slot in slots_of_arm:
@@ -24,9 +24,9 @@ def scenario(definition, slots, counted):
         "of": definition.of, "rate": definition.load.rate, "idle": definition.idle,
         "request_bytes": definition.body_bytes(),
         "arms": {arm: medians(of_arm) for arm, of_arm in arms.items()},
-        "ratio": ratios(_pairs(used)),
+        "ratio": ratios(_pairs(of_use)),
         "others": {arm.name: {"over": arm.over, "about": arm.about,
-                              "ratio": ratios(_against(used, arm.over, arm.name))}
+                              "ratio": ratios(_against(of_use, arm.over, arm.name))}
                    for name, arm in ALL.items() if arm.over and name in arms},
         "open": {arm: _open(of_arm, definition.load.connections) for arm, of_arm in arms.items()
                  if definition.load.hold},
@@ -39,14 +39,38 @@ def scenario(definition, slots, counted):
     return result
 
 
-def _used(slots):
-    """Valid ones; of those that were run twice for the same pair, the later."""
-    latest = {}
-    for slot in slots:
-        key = slot["arm"], slot["block"], slot["pair"]
-        if slot["valid"]:
-            latest[key] = slot
-    return list(latest.values())
+def unit(slot):
+    """What is run, and run again, together: a pair, or the slot of another arm in a block."""
+    return slot["block"], slot["pair"], slot["arm"] if slot["pair"] is None else None
+
+
+def used(slots):
+    """Those that count: of each unit the last run of which every slot is valid. What a second run
+    has replaced does not, nor does one half of a pair whose other half is invalid."""
+    last = {}
+    for (of, _), run in _runs(slots).items():
+        if all(slot["valid"] for slot in run):
+            last[of] = run
+    return [slot for run in last.values() for slot in run]
+
+
+def _runs(slots):
+    """(unit, whether it is the second run) -> its slots, the first runs first."""
+    runs = {}
+    for slot in sorted(slots, key=lambda slot: slot["repeat"]):
+        runs.setdefault((unit(slot), slot["repeat"]), []).append(slot)
+    return runs
+
+
+def fate(slot, slots):
+    """In words, what became of the unit of an invalid slot, which is one of `slots`."""
+    if slot["repeat"]:
+        return "stayed invalid: not used"
+    again = _runs(slots).get((unit(slot), True))
+    if not again:
+        return "not used"
+    return ("run again, and that one counts" if all(other["valid"] for other in again)
+            else "run again, and stayed invalid: not used")
 
 
 def _open(slots, connections):

@@ -28,7 +28,6 @@ def test_the_choice_follows_from_what_an_arena_would_take_over(with_malloc, with
 def test_sizes_follow_from_the_requests():
     advice = advise.advise(TREE, NOTHING)
     assert advice.flags() == ("--request-memory", "2M", "--retain", "1M")
-    assert advice.first_block == 64 * KIB
     assert advise.advise(NOTHING, NOTHING).flags() == ("--request-memory", "2M", "--retain", "64K")
 
 
@@ -46,6 +45,16 @@ def test_sizes_follow_from_the_requests():
 def test_advice_is_told_whether_it_was_right(choice, cpu, peak, kept, verdict):
     ratios = {name: {"verdict": said} for name, said in zip(advise.MEASURED, (cpu, peak, kept)) if said}
     assert advise.right(choice, ratios) == verdict
+
+
+@pytest.mark.parametrize("largest, says", [
+    (350 * KIB, "--request-memory 2M --retain 1M (the limit is the least that is advised"),
+    (900 * KIB, "--request-memory 4M --retain 2M (the limit is at least four times the largest request;"),
+])
+def test_where_a_size_comes_from_is_said(largest, says):
+    tree = replace(TREE, largest=largest)
+    text = "\n".join(advise._said(scenario.load("echo"), tree, NOTHING, advise.advise(tree, NOTHING)))
+    assert f"for an arena: {says}" in text
 
 
 @pytest.fixture(scope="module")

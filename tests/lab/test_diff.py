@@ -85,6 +85,35 @@ def test_changes_are_shown_with_their_verdict():
     assert "WORSE" not in text.split("echo, malloc")[1].split("echo, arena")[0]
 
 
+def test_a_diff_counts_the_slots_that_the_table_counts():
+    """A pair that was run again: its first run had a valid half, which counts nowhere."""
+    slots = reports.slots(pairs=2)
+    slots[0] |= {"metrics": slots[0]["metrics"] | {"cpu_us_per_request": 900.0}}
+    slots[1] = reports.invalid(slots[1])
+    slots += [reports.slot(arm, 0, repeat=True, cpu_us_per_request=100.0) for arm in ("malloc", "arena")]
+    report = reports.report(echo=slots)
+    table = report["scenarios"][0]["arms"]
+    found = {(row.arm, row.metric.name): row.new for row in diff.rows(report, report) if row.scenario == "echo"}
+    assert len(found) > 20
+    for (arm, name), value in found.items():
+        assert value == table[arm][name], (arm, name)
+
+
+def test_what_is_not_resolved_is_shown_as_it_is_and_raised_in_the_ratio():
+    old, new = both(2, metric="idle_cpu_us")
+    row = next(row for row in diff.rows(old, new) if row.arm == "arena" and row.metric.name == "idle_cpu_us")
+    assert (row.old, row.new, row.ratio["median"]) == (400, 800, pytest.approx(1))
+
+
+def test_the_footer_says_what_is_known_of_the_intervals():
+    assert "Intervals are at least 90.0 % sure." in diff.render(*both(1), [])[0]  # plain: three slots
+    old, new = both(1)
+    for item in old["scenarios"] + new["scenarios"]:
+        item["slots"] = item["slots"][:2]
+    text = diff.render(old, new, [])[0]
+    assert "% sure" not in text and "have one slot on each side" in text
+
+
 def test_another_machine_is_named():
     old, new = both(1)
     new["environment"]["kernel"] = "6.2"

@@ -94,6 +94,27 @@ def test_slots_that_never_ran_do_not_break_the_report():
     assert "the server did not start" in report_text.render(report)
 
 
+def test_an_invalid_slot_says_what_became_of_its_pair():
+    slots = reports.slots()
+    for pair in (0, 1, 2):
+        slots[2 * pair + 1] = reports.invalid(slots[2 * pair + 1])
+    for pair in (0, 1):
+        slots += [reports.slot(arm, pair, pair // 2, repeat=True) for arm in ("malloc", "arena")]
+    slots[-1] = reports.invalid(slots[-1])
+    report = reports.report(echo=slots)
+    text = report_text.render(report)
+    for said in ("arena, pair 1 (run again, and that one counts): exit: exit status",
+                 "arena, pair 2 (run again, and stayed invalid: not used): exit",
+                 "arena, pair 2 (second run; stayed invalid: not used): exit", "arena, pair 3 (not used): exit"):
+        assert f"INVALID echo, {said}" in text
+        assert f"echo, {said.split(': exit')[0]}" in report_html.render(report)
+    assert '<details class="warning" open>' in report_html.render(report)
+
+
+def test_a_missing_figure_is_explained():
+    assert "; – too few samples for it\n" in report_text.render(reports.report())
+
+
 def test_the_terminal_shows_each_metric_and_how_sure_it_is():
     text = report_text.render(reports.report())
     for metric in metrics.ALL:

@@ -39,6 +39,15 @@ def test_a_pair_that_was_run_again_replaces_the_first():
     assert ratio["n"] == 6 and ratio["lo"] == pytest.approx(0.5)
 
 
+def test_halves_of_two_runs_are_no_pair():
+    slots = reports.slots()
+    slots[1] = reports.invalid(slots[1])
+    slots += [reports.invalid(reports.slot("malloc", 0, repeat=True)), reports.slot("arena", 0, repeat=True)]
+    item = summarise(slots)
+    assert item["ratio"]["cpu_us_per_request"]["n"] == 5
+    assert not any(slot["pair"] == 0 for slot in summary.used(slots))
+
+
 def test_against_plain_a_block_is_one_comparison():
     ratio = summarise(reports.slots())["others"]["plain"]["ratio"]["cpu_us_per_request"]
     assert ratio["n"] == 3 and ratio["confidence"] == 0.75
