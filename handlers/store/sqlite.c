@@ -6,6 +6,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +18,7 @@
 
 #define SCHEME "sqlite"
 #define IN_MEMORY ":memory:"
+#define ANOTHER " --db sqlite:PATH names another file, --db off serves without one."
 
 #define CACHE_KIB 1024                /* of pages, of all sessions that read together, */
 #define CACHE_KIB_LEAST 64            /* … and of each at least so many */
@@ -305,6 +308,21 @@ static bool set_up(sqlite_session *session, bool writes)
            sqlite3_exec(session->db, pragmas, NULL, NULL, NULL) == SQLITE_OK;
 }
 
+/* The errno for which a file cannot be opened to be written, or made; 0 if none is seen. SQLite's own
+ * is that of its second attempt, which only reads, and misses a file that could not be made. */
+static int why_not_opened(const char *path)
+{
+    if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0)
+        return 0;
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX] = ".";
+    if (errno != ENOENT || (slash && slash - path >= PATH_MAX))
+        return errno;
+    if (slash) /* that of the root is its name */
+        (void)snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
 /* Opens the file, which is made only where that is said. */
 static sqlite_session *session_begin(sqlite_database *database, int flags, bool writes,
                                      char error[STORE_ERROR_MAX])
@@ -323,10 +341,13 @@ static sqlite_session *session_begin(sqlite_database *database, int flags, bool 
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags, NULL);
     if (rc == SQLITE_OK && set_up(session, writes))
         return session;
-    int number = session->db ? sqlite3_system_errno(session->db) : 0;
-    (void)snprintf(error, STORE_ERROR_MAX, "%s cannot be opened: %s%s%s.", database->path,
+    int number = (rc & 0xff) == SQLITE_CANTOPEN ? why_not_opened(database->path) : 0;
+    if (number == 0 && session->db)
+        number = sqlite3_system_errno(session->db);
+    (void)snprintf(error, STORE_ERROR_MAX, "%s cannot be opened: %s%s%s.%s", database->path,
                    session->db ? sqlite3_errmsg(session->db) : sqlite3_errstr(rc),
-                   number ? ", " : "", number ? strerrordesc_np(number) : "");
+                   number ? ", " : "", number ? strerrordesc_np(number) : "",
+                   flags & SQLITE_OPEN_CREATE ? ANOTHER : "");
     session_end(session);
     return NULL;
 }

@@ -223,7 +223,7 @@ void store_figures(store *s, slate_emit_figure *emit, void *arg);
 
 /* ---- For backends: blocking, on a store thread ------------------------------------------------- */
 
-#define STORE_ERROR_MAX 200
+#define STORE_ERROR_MAX 320
 #define STORE_READ_BATCH 16 /* GETs that a thread reads at once */
 
 typedef struct store_backend {

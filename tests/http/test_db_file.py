@@ -1,11 +1,16 @@
 """SQLite's file, and what others do to it while it is open."""
 import os
+import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 
+import pytest
+
+import process
 from documents import Documents
-from wire import until
+from wire import DEADLINE, until
 
 
 def test_nothing_is_written_to_a_file_that_is_gone(server, tmp_path):
@@ -62,3 +67,22 @@ def test_a_store_that_waits_does_not_hold_up_the_end(server, tmp_path):
     other.execute("ROLLBACK")
     assert other.execute("SELECT json FROM document").fetchall() == [("1",)]
     other.close()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_that_may_not_be_opened_says_why(tmp_path, there):
+    """Neither in a folder that may not be written to, nor a file of others; root may write to both."""
+    others = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    if others and not (shutil.which("setpriv") and subprocess.run([*others, "true"], check=False).returncode == 0):
+        pytest.skip("root cannot do without its rights here")
+    path = tmp_path / "x.db"
+    if there:
+        path.touch(mode=0)
+    tmp_path.chmod(0o555)
+    run = subprocess.run([*others, *process.PREFIX, process.BINARY, "--listen", "127.0.0.1:0", "--admin", "off",
+                          "--db", f"sqlite:{path}"], env=process.environment(), capture_output=True,
+                         text=True, timeout=DEADLINE, check=False)
+    assert run.returncode == 1
+    assert f"{path} cannot be opened: unable to open database file, Permission denied." in run.stderr
+    assert "--db sqlite:PATH names another file, --db off serves without one." in run.stderr
+    assert path.exists() == there

@@ -4,11 +4,13 @@
 Arguments: the build directory, the C compiler, the source directory. What is checked: a program
 outside the tree builds with pkg-config's flags and runs, against the shared and the static library;
 the shared library exports exactly what the public headers declare; headers and page are there; the
-tutorial of plugins holds: its handler and the samples build, and its examples print what it says.
+tutorial of plugins holds: its handler and the samples build, also by its own commands, and its
+examples print what it says.
 """
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -62,12 +64,30 @@ def ask(source, address):
         assert re.fullmatch(pattern, printed.strip(), re.DOTALL), f"{command}\n{printed}\nis not\n{expected}"
 
 
-def plugins(directory, compiler, source, program, env):
+def paste(directory, compiler, source, build, env):
+    """The tutorial's own commands: those that build run, of those of the lab the arguments are read."""
+    clone = os.path.join(directory, "clone")
+    os.mkdir(clone)
+    os.symlink(build, os.path.join(clone, "build"))
+    os.symlink(os.path.join(source, "loadtest"), os.path.join(clone, "loadtest"))
+    with open(os.path.join(directory, "total.lua"), "w", encoding="utf-8") as file:
+        file.write(tutorial(source, "lua"))
+    lines = [line.partition("#")[0].strip() for line in tutorial(source, "sh").splitlines()]
+    assert lines[0] == "slate=/path/to/clone", lines[0]
+    builds = [re.sub("^cc ", shlex.join(compiler) + " -Werror ", line) for line in lines if line.startswith("cc ")]
+    asks = [f"{line} --help" for line in lines if "loadtest/run" in line]
+    assert len(builds) == len(asks) == 2, lines
+    for line in builds + asks:
+        run("sh", "-c", f"slate={shlex.quote(clone)}; {line}", cwd=directory, env=env)
+
+
+def plugins(directory, compiler, source, build, program, env):
     """The tutorial's handler and the samples, built with its command and every warning."""
     assert run("pkg-config", "--libs", "slate", env=env).split() == []
     cflags = run("pkg-config", "--cflags", "slate", env=env).split()
     with open(os.path.join(directory, "total.c"), "w", encoding="utf-8") as file:
         file.write(tutorial(source, "c"))
+    paste(directory, compiler, source, build, env)
     flags = []
     for name in ("total", "transfer", "leases"):
         if name != "total":
@@ -115,7 +135,7 @@ def main():
         library = [path for path in headers if os.path.basename(path) not in ("slate.h", "json.h")]
         assert exported == declared(library), \
             f"exported, declared: {sorted(exported ^ declared(library))}"
-        plugins(directory, compiler, source, only(f"{directory}/**/bin/slate"),
+        plugins(directory, compiler, source, build, only(f"{directory}/**/bin/slate"),
                 dict(os.environ, PKG_CONFIG_LIBDIR=f"{pkgconfig}:{system_pkgconfig()}",
                      PKG_CONFIG_SYSROOT_DIR=directory))
     print(f"{len(exported)} functions and variables are exported, all of them public")
