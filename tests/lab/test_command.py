@@ -56,8 +56,14 @@ def test_a_wrong_flag_is_answered_with_the_usage_of_its_command(words, says):
     assert says in " ".join(run.stderr.split())
 
 
+def heed_interrupts():
+    """A job in the background may have been started with them ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_however_often_it_is_interrupted_it_ends_once(build, tmp_path):
     with subprocess.Popen([*RUN, "compare", "--build", build, "--scenario", "json", "--pairs", "1"],
+                          preexec_fn=heed_interrupts,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
                           start_new_session=True) as process:
         assert "json" in process.stderr.readline()  # a slot begins

@@ -109,9 +109,10 @@ def test_a_scenario_at_a_constant_rate():
 
 
 def test_rates_are_shares_of_what_the_slower_arm_can_do():
-    slots = [{"arm": arm, "valid": valid, "metrics": {"requests_per_second": rate}} for arm, valid, rate in
-             (("malloc", True, 1000), ("malloc", True, 1100), ("malloc", False, 9), ("arena", True, 2000),
-              ("plain", True, 10))]
+    slots = [{"arm": arm, "valid": valid, "block": block, "pair": None, "repeat": False,
+              "metrics": {"requests_per_second": rate}} for arm, block, valid, rate in
+             (("malloc", 0, True, 1000), ("malloc", 1, True, 1100), ("malloc", 2, False, 9),
+              ("arena", 0, True, 2000), ("plain", 0, True, 10))]
     items = [scenario.load("echo"), scenario.load("spike")]
     paced = compare.at_rates(items, {"echo": slots, "spike": slots})
     assert [(item.name, item.load.rate) for item in paced] == [
