@@ -8,8 +8,9 @@
 
 #include "internal.h"
 
-#define GROWTH 4u                    /* each bump block is so many times the one before… */
-#define BUMP_BLOCK_MAX (64u * 1024u) /* …up to this */
+#define GROWTH 4u                       /* each bump block is so many times the one before… */
+#define BUMP_BLOCK_MAX (64u * 1024u)    /* …up to this, until the arena holds… */
+#define HUGE_FROM (32u * 1024u * 1024u) /* …so much that a huge block can be its sixteenth */
 static_assert(MEM_LARGE + MEM_BLOCK_HEADER <= BUMP_BLOCK_MAX, "any bump request fits a bump block");
 static_assert(BUMP_BLOCK_MAX <= MEM_BLOCK_MAX, "bump blocks are of a class");
 static_assert(MEM_BLOCK_HEADER % MEM_ALIGN == 0 && MEM_LARGE % MEM_ALIGN == 0,
@@ -44,6 +45,13 @@ static void push_block(mem_context *ctx, mem_block *block)
     ctx->block = block;
 }
 
+static size_t next_size(const mem_context *ctx, size_t size)
+{
+    if (ctx->held >= HUGE_FROM)
+        return MEM_BLOCK_HUGE;
+    return size < BUMP_BLOCK_MAX / GROWTH ? size * GROWTH : BUMP_BLOCK_MAX;
+}
+
 static bool add_block(mem_context *ctx, size_t request)
 {
     mem_budget *budget = ctx->budget;
@@ -65,7 +73,7 @@ static bool add_block(mem_context *ctx, size_t request)
     open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
     ctx->held += size;
     ctx->blocks++;
-    ctx->next_size = size * GROWTH < BUMP_BLOCK_MAX ? size * GROWTH : BUMP_BLOCK_MAX;
+    ctx->next_size = next_size(ctx, size);
     mem_poison(mem_bump_start(ctx), size - MEM_BLOCK_HEADER);
     return true;
 }
@@ -187,6 +195,7 @@ static bool is_newest(const mem_context *ctx, const void *p, size_t size)
 static void arena_free(mem_context *ctx, void *p, size_t size)
 {
     if (size > MEM_LARGE) {
+        mem_blocks_note_peak(ctx->source, ctx->held);
         free_large(ctx, large_block(p, size));
         return;
     }
@@ -282,7 +291,7 @@ static void arena_reset(mem_context *ctx)
     mem_note_reset(ctx);
     ctx->next_size = first_of_next_round(bump_needed(ctx));
     if (ctx->block || ctx->large) {
-        mem_blocks_note_peak(ctx->source);
+        mem_blocks_note_peak(ctx->source, ctx->held);
         size_t given = give_blocks(ctx) + give_large(ctx);
         ctx->held -= given;
         mem_budget_release(ctx->budget, given);
@@ -297,7 +306,7 @@ static void arena_end(mem_context *ctx)
     mem_unpoison(ctx->first, ctx->first_size);
     if (ctx->embedded)
         return;
-    mem_blocks_note_peak(ctx->source);
+    mem_blocks_note_peak(ctx->source, ctx->held);
     mem_blocks_give(ctx->source, (mem_block *)((char *)ctx - MEM_BLOCK_HEADER));
 }
 

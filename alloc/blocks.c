@@ -8,11 +8,13 @@
 #include "internal.h"
 
 #define PAGE 4096u
-#define BATCH MEM_BLOCK_MAX /* classes are mapped so many bytes at a time */
+#define BATCH (1024u * 1024u) /* classes are mapped so many bytes at a time */
+#define MEASURED_MAX 2u       /* mappings to measure that are kept: of a body and of its answer */
+static_assert(BATCH % MEM_BLOCK_MAX == 0, "a batch is whole blocks");
 
 /* Addresses that are mapped but have never been touched, so they cost no memory. */
 struct fresh {
-    char *next, *end;
+    char *start, *end;
 };
 
 struct mem_blocks {
@@ -22,8 +24,9 @@ struct mem_blocks {
     size_t retain;
     bool adaptive;
     struct mem_retention retention; /* its peaks: if adaptive */
-    mem_block *idle_blocks[MEM_CLASSES];
+    mem_block *idle_blocks[MEM_RANKS];
     struct fresh fresh[MEM_CLASSES];
+    unsigned measured; /* idle blocks that were mapped to measure */
     size_t idle, lent; /* these and the next two: mem_count, mem_read */
     size_t maps, unmaps;
 };
@@ -80,29 +83,37 @@ static mem_block *pop(mem_blocks *blocks, unsigned rank)
     if (block) {
         blocks->idle_blocks[rank] = block->next;
         mem_count(&blocks->idle, -block->size);
+        blocks->measured -= rank == MEM_RANK_MEASURED;
         if (blocks->idle < blocks->retention.low)
             blocks->retention.low = blocks->idle;
     }
     return block;
 }
 
-/* Beyond the retain limit: to the depot, or, if it is too large to lie there, to the system. */
+/* Beyond the retain limit: to the depot; what is of no class, to the system. */
 static void part_with(mem_blocks *blocks, mem_block *block)
 {
-    if (block->size <= MEM_BLOCK_SHARED) {
-        mem_poison((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER);
-        mem_depot_give(blocks->depot, block);
+    if (mem_rank(block->size) == MEM_RANK_MEASURED) {
+        (void)mem_unmap(block, block->size);
+        mem_count(&blocks->unmaps, 1);
         return;
     }
-    (void)mem_unmap(block, block->size);
-    mem_count(&blocks->unmaps, 1);
+    mem_poison((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER);
+    mem_depot_give(blocks->depot, block);
+}
+
+static void part_with_all(mem_blocks *blocks)
+{
+    for (unsigned rank = 0; rank < MEM_RANKS; rank++)
+        for (mem_block *block; (block = pop(blocks, rank));)
+            part_with(blocks, block);
 }
 
 /* Parts with `bytes` of idle blocks, the largest first. */
 static void shed(mem_blocks *blocks, size_t bytes)
 {
     size_t parted = 0;
-    for (unsigned rank = MEM_CLASSES; rank-- > 0;) {
+    for (unsigned rank = MEM_RANKS; rank-- > 0;) {
         for (mem_block *block; parted < bytes && (block = pop(blocks, rank));) {
             parted += block->size;
             part_with(blocks, block);
@@ -110,7 +121,7 @@ static void shed(mem_blocks *blocks, size_t bytes)
     }
 }
 
-static void note_peak(mem_blocks *blocks)
+static void note_peak(mem_blocks *blocks, size_t held)
 {
     struct mem_retention *retention = &blocks->retention;
     size_t period = mem_depot_period(blocks->depot);
@@ -119,8 +130,8 @@ static void note_peak(mem_blocks *blocks)
         __atomic_store_n(&retention->period, period, __ATOMIC_RELAXED);
     if (!blocks->adaptive)
         return;
-    mem_retention_note(retention, blocks->lent);
-    if (!is_over && blocks->lent <= blocks->retain)
+    mem_retention_note(retention, held);
+    if (!is_over && held <= blocks->retain)
         return;
     blocks->retain = mem_retention_limit(retention);
     if (!is_over)
@@ -132,10 +143,10 @@ static void note_peak(mem_blocks *blocks)
     mem_retention_age(retention);
 }
 
-void mem_blocks_note_peak(mem_blocks *blocks)
+void mem_blocks_note_peak(mem_blocks *blocks, size_t held)
 {
     enter(blocks);
-    note_peak(blocks);
+    note_peak(blocks, held);
     leave(blocks);
 }
 
@@ -148,9 +159,7 @@ bool mem_blocks_is_neglected(const mem_blocks *blocks)
 void mem_blocks_clear(mem_blocks *blocks)
 {
     enter(blocks);
-    for (unsigned rank = 0; rank < MEM_CLASSES; rank++)
-        for (mem_block *block; (block = pop(blocks, rank));)
-            part_with(blocks, block);
+    part_with_all(blocks);
     leave(blocks);
 }
 
@@ -159,12 +168,11 @@ void mem_blocks_delete(mem_blocks *blocks)
     if (!blocks)
         return;
     assert(blocks->lent == 0);
+    part_with_all(blocks);
     for (unsigned rank = 0; rank < MEM_CLASSES; rank++) {
-        for (mem_block *block; (block = pop(blocks, rank));)
-            part_with(blocks, block);
         struct fresh *fresh = &blocks->fresh[rank];
-        if (fresh->next != fresh->end)
-            (void)mem_unmap(fresh->next, (size_t)(fresh->end - fresh->next));
+        if (fresh->start != fresh->end)
+            (void)mem_unmap(fresh->start, (size_t)(fresh->end - fresh->start));
     }
     mem_depot_add_counts(blocks->depot, blocks->maps, blocks->unmaps);
     if (blocks->shared)
@@ -172,44 +180,49 @@ void mem_blocks_delete(mem_blocks *blocks)
     free(blocks);
 }
 
-/* A block of a class that was never used. A batch of them is one mapping, so that the system is
- * not called for each; each is unmapped for itself. */
+/* A block that was never used. Of a class a batch is one mapping, so that the system is not called
+ * for each; each is unmapped for itself. The highest addresses come first, as in an arena and in the
+ * system's mappings, so that what is allocated in a row lies in a row. */
 static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned rank)
 {
+    if (rank >= MEM_CLASSES)
+        return mem_map(size, rank == MEM_RANK_HUGE ? size : PAGE);
     struct fresh *fresh = &blocks->fresh[rank];
-    if (fresh->next == fresh->end) {
+    if (fresh->start == fresh->end) {
         char *batch = mem_map(BATCH, size < MEM_BLOCK_ALIGN ? size : MEM_BLOCK_ALIGN);
         if (!batch)
             return NULL;
         *fresh = (struct fresh){batch, batch + BATCH};
     }
-    mem_block *block = (mem_block *)fresh->next;
-    fresh->next += size;
-    return block;
+    fresh->end -= size;
+    return (mem_block *)fresh->end;
 }
 
-static mem_block *take_of_class(mem_blocks *blocks, size_t size)
+/* An idle mapping becomes one of another measure: what it has of pages, up to that, stays. */
+static mem_block *remeasure(mem_blocks *blocks, mem_block *block, size_t size)
 {
-    unsigned rank = mem_class(size);
-    mem_block *block = pop(blocks, rank);
-    if (!block)
-        block = mem_depot_take(blocks->depot, rank);
-    if (!block && (block = take_fresh(blocks, size, rank)))
-        mem_count(&blocks->maps, 1);
-    if (block)
-        mem_unpoison(block, size);
-    return block;
+    mem_unpoison(block, block->size);
+    mem_block *moved = mem_remap(block, block->size, size);
+    if (!moved) {
+        (void)mem_unmap(block, block->size);
+        mem_count(&blocks->unmaps, 1);
+    }
+    return moved;
 }
 
 static mem_block *take(mem_blocks *blocks, size_t whole)
 {
-    mem_block *block;
-    if (whole <= MEM_BLOCK_MAX)
-        block = take_of_class(blocks, whole);
-    else if ((block = mem_map(whole, PAGE)))
+    unsigned rank = mem_rank(whole);
+    mem_block *block = pop(blocks, rank);
+    if (block && block->size != whole)
+        block = remeasure(blocks, block, whole);
+    if (!block && rank != MEM_RANK_MEASURED)
+        block = mem_depot_take(blocks->depot, rank);
+    if (!block && (block = take_fresh(blocks, whole, rank)))
         mem_count(&blocks->maps, 1);
     if (!block)
         return NULL;
+    mem_unpoison(block, whole);
     block->size = whole;
     mem_count(&blocks->lent, whole);
     return block;
@@ -226,16 +239,26 @@ mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
     return block;
 }
 
+/* Whether an idle block of that size may stay. Used again, a mapping is resident from its start, and
+ * what is filled slowly, like a body, would not be: so there are few. */
+static bool has_room(const mem_blocks *blocks, size_t size, unsigned rank)
+{
+    if (rank == MEM_RANK_MEASURED && blocks->measured == MEASURED_MAX)
+        return false;
+    return size <= blocks->retain && blocks->idle <= blocks->retain - size;
+}
+
 static void give(mem_blocks *blocks, mem_block *block)
 {
     size_t size = block->size;
+    unsigned rank = mem_rank(size);
     mem_count(&blocks->lent, -size);
-    if (size > MEM_BLOCK_MAX || size > blocks->retain || blocks->idle > blocks->retain - size) {
+    if (!has_room(blocks, size, rank)) {
         part_with(blocks, block);
         return;
     }
     mem_poison((char *)block + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER);
-    unsigned rank = mem_class(size);
+    blocks->measured += rank == MEM_RANK_MEASURED;
     block->next = blocks->idle_blocks[rank];
     blocks->idle_blocks[rank] = block;
     mem_count(&blocks->idle, size);

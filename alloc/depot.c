@@ -14,7 +14,7 @@ struct shelf {
 
 struct mem_depot {
     pthread_mutex_t lock;
-    struct shelf shelves[MEM_CLASSES];
+    struct shelf shelves[MEM_RANKS];
     size_t idle;
     uint64_t maps, unmaps;
     size_t period; /* mem_count, mem_read */
@@ -52,7 +52,7 @@ static void unlock(mem_depot *depot)
 
 void mem_depot_give(mem_depot *depot, mem_block *block)
 {
-    struct shelf *shelf = &depot->shelves[mem_class(block->size)];
+    struct shelf *shelf = &depot->shelves[mem_rank(block->size)];
     block->prev = NULL;
     lock(depot);
     block->next = shelf->newest;
@@ -108,7 +108,7 @@ size_t mem_depot_decay(mem_depot *depot)
 {
     size_t unmapped = 0;
     mem_count(&depot->period, 1);
-    for (unsigned rank = 0; rank < MEM_CLASSES; rank++) {
+    for (unsigned rank = 0; rank < MEM_RANKS; rank++) {
         struct shelf *shelf = &depot->shelves[rank];
         lock(depot);
         size_t unused = shelf->low;
@@ -124,7 +124,7 @@ size_t mem_depot_decay(mem_depot *depot)
 size_t mem_depot_clear(mem_depot *depot)
 {
     size_t unmapped = 0;
-    for (unsigned rank = 0; rank < MEM_CLASSES; rank++)
+    for (unsigned rank = 0; rank < MEM_RANKS; rank++)
         unmapped += unmap_oldest(depot, &depot->shelves[rank], SIZE_MAX);
     return unmapped;
 }

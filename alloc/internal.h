@@ -160,23 +160,30 @@ static inline bool mem_budget_refused(const mem_budget *budget)
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-#define MEM_CLASSES 9 /* 4 KiB << 0 … 4 KiB << 8 = 1 MiB */
+/* Blocks are kept by rank: the classes, those of MEM_BLOCK_HUGE, and what is mapped to measure. */
+#define MEM_CLASSES 5 /* 4 KiB << 0 … 4 KiB << 4 = 64 KiB */
+#define MEM_RANK_HUGE MEM_CLASSES
+#define MEM_RANK_MEASURED (MEM_CLASSES + 1u)
+#define MEM_RANKS (MEM_CLASSES + 2u)
 static_assert(MEM_BLOCK_MIN << (MEM_CLASSES - 1) == MEM_BLOCK_MAX,
               "the classes end at the maximum");
 static_assert(sizeof(mem_block) <= MEM_BLOCK_HEADER, "the payload begins behind the header");
 
-/* `size` is a block's, as mem_block_size gives it, and at most MEM_BLOCK_MAX. */
-static inline unsigned mem_class(size_t size)
+/* `size` is a block's, as mem_block_size gives it. */
+static inline unsigned mem_rank(size_t size)
 {
-    return (unsigned)__builtin_ctzl(size) - (unsigned)__builtin_ctzl(MEM_BLOCK_MIN);
+    if (size <= MEM_BLOCK_MAX)
+        return (unsigned)__builtin_ctzl(size) - (unsigned)__builtin_ctzl(MEM_BLOCK_MIN);
+    return size == MEM_BLOCK_HUGE ? MEM_RANK_HUGE : MEM_RANK_MEASURED;
 }
 
 /* Makes `block`, larger than MEM_BLOCK_MAX, `size` bytes with its header, also larger than that; it
  * may move. NULL: no memory, and `block` is still valid. */
 mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size);
 
-/* An arena is about to give back what it holds: the peak of its work. */
-void mem_blocks_note_peak(mem_blocks *blocks);
+/* An arena that holds so many bytes is about to give them back, or a large block of them: a peak of
+ * its work. */
+void mem_blocks_note_peak(mem_blocks *blocks, size_t held);
 
 /* The adaptive limit of a magazine (retain.c). */
 #define MEM_PEAK_RANKS 16
@@ -198,7 +205,8 @@ void mem_depot_give(mem_depot *depot, mem_block *block);
 mem_block *mem_depot_take(mem_depot *depot, unsigned rank); /* NULL: the depot has none */
 void mem_depot_add_counts(mem_depot *depot, uint64_t maps, uint64_t unmaps);
 
-/* Pages of the system, of sizes that are multiples of the page. */
+/* Pages of the system, of sizes that are multiples of the page. MEM_BLOCK_HUGE bytes with that
+ * alignment are one page of hardware where the system has one to give. */
 void *mem_map(size_t size, size_t align); /* NULL: no memory */
 void *mem_remap(void *p, size_t old_size, size_t new_size);
 /* false: the system could not split a mapping. The pages are given back, the addresses are not. */

@@ -1,13 +1,14 @@
-/* The adaptive limit of a magazine: it keeps what 31 of 32 recent peaks needed, and no more than
- * LIMIT_MAX, so that one huge request is not kept for, and gives back half of what a whole period
- * did not need (blocks.c). A peak is all that the magazine has lent when an arena is about to be
- * reset, before anything is given back: afterwards there is nothing left to see. */
+/* The adaptive limit of a magazine: it keeps what 31 of 32 recent contexts needed, so that one huge
+ * request is not kept for, and gives back half of what a whole period did not need (blocks.c). What
+ * a context needed is what it holds when it is about to be reset, before anything is given back:
+ * afterwards there is nothing left to see. That many are at work at once is a spike, and what they
+ * hold together is not kept. */
 #include "internal.h"
 
 #define UPPER 32u /* one peak in so many may be larger than what is kept */
 #define RANK_MIN (4u * 1024u)
 #define LIMIT_MIN (64u * 1024u)
-#define LIMIT_MAX (896u * 1024u) /* a worker at rest holds less than 1 MiB */
+#define LIMIT_MAX (16u * 1024u * 1024u)
 static_assert((size_t)RANK_MIN << (MEM_PEAK_RANKS - 1) >= LIMIT_MAX, "every limit has a rank");
 
 void mem_retention_note(struct mem_retention *retention, size_t peak)

@@ -49,6 +49,8 @@ void *mem_map(size_t size, size_t align)
     }
     if (p)
         name_pages(p, size);
+    if (p && size == MEM_BLOCK_HUGE && align == size)
+        (void)madvise(p, size, MADV_HUGEPAGE); /* a courtesy too */
     return p;
 }
 

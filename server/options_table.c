@@ -38,7 +38,7 @@ const option_row option_table[] = {
      .argument = "SIZE", .help = "blocks each worker keeps at rest",
      .detail = "Blocks that each worker keeps for its next requests. Blocks beyond it "
                "go to a depot that all workers share, or back to the system if they are large. "
-               "With auto a worker keeps what its recent requests needed, less than 1M."},
+               "With auto a worker keeps what its recent requests needed, at most 16M."},
     {NULL, "decay", OPTION_TIME, AT(decay), .fallback = "1s", .min = 10, .max = 60 * MINUTE,
      .argument = "TIME", .help = "unused blocks are unmapped after",
      .detail = "How fast the depot goes back to the system: blocks that lay unused for "

@@ -160,9 +160,20 @@ static void raise_file_limit(const options *opts)
                     (unsigned long long)files.rlim_cur);
 }
 
+/* Where the housekeeper trims at rest, malloc itself need not give back what the next request will
+ * ask for again: little lives on its heap then, so almost every free would be at the top. Both limits,
+ * as setting either ends glibc's adapting of them. */
+static void calm_malloc(void)
+{
+    (void)mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);
+    (void)mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
+}
+
 static bool prepare(server *s)
 {
     door_setup();
+    if (s->opts.idle_trim)
+        calm_malloc();
     if (s->opts.alloc == ALLOC_ARENA)
         json_bridge_install(s->opts.json_walk);
     json_reader_select(s->opts.json_reader == READER_JANSSON ? JSON_READER_JANSSON

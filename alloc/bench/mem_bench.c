@@ -280,6 +280,16 @@ static void arena_fragment(void)
         {"asked", malloc_asked}, {"fragment", malloc_fragment},
 #include "work.h"
 
+/* What a housekeeper does in four idle periods. */
+static void keep_house(void)
+{
+    for (int period = 0; period < 4; period++) {
+        if (mem_blocks_is_neglected(blocks))
+            mem_blocks_clear(blocks);
+        mem_depot_decay(depot);
+    }
+}
+
 static mem_context *arena;
 
 #define ARM arena
@@ -291,7 +301,7 @@ static mem_context *arena;
 #define arm_node(size) mem_alloc_aligned(arena, size, 8)
 #define arm_reset() mem_reset(arena)
 #define arm_free(p, size) ((void)(p), (void)(size))
-#define arm_rest() (mem_depot_decay(depot), mem_depot_decay(depot))
+#define arm_rest() keep_house()
 #define MORE_ROWS                                                                     \
     {"append", arena_append}, {"reserve", arena_reserve}, {"at_once", arena_at_once}, \
         {"asked", arena_asked}, {"fragment", arena_fragment},
@@ -309,7 +319,7 @@ static mem_pool *pool;
 #define arm_node(size) (nothing(size), mem_pool_take(pool))
 #define arm_reset() ((void)0)
 #define arm_free(p, size) ((void)(size), mem_pool_give(pool, p))
-#define arm_rest() (mem_depot_decay(depot), mem_depot_decay(depot))
+#define arm_rest() keep_house()
 #define MORE_ROWS {"asked", pool_asked},
 #include "work.h"
 
@@ -428,7 +438,7 @@ static int run(const char *row_name, const char *arm_name)
             if (strcmp(row->name, row_name) != 0)
                 continue;
             depot = must(mem_depot_create());
-            blocks = must(mem_blocks_create(depot, 256 * 1024));
+            blocks = must(mem_blocks_create(depot, MEM_RETAIN_ADAPTIVE));
             row->run();
             puts("}");
             mem_blocks_delete(blocks);

@@ -74,6 +74,12 @@ static void steady_medium(int period)
     many(medium, 60);
 }
 
+static void steady_huge(int period)
+{
+    (void)period;
+    many(huge, 6);
+}
+
 static void mixed(int period)
 {
     (void)period;
@@ -132,7 +138,7 @@ static result run(void (*traffic)(int period), size_t retain)
     result r = {.us = (now() - start) / (double)requests,
                 .faults = (double)(faults() - faults_before) / (double)requests,
                 .idle = idle / PERIODS / KIB};
-    mem_depot_decay(depot); /* two quiet periods */
+    mem_depot_decay(depot); /* two quiet periods; then a housekeeper would clear the magazine */
     mem_depot_decay(depot);
     r.at_rest = (double)(mem_blocks_get_stats(blocks).idle + mem_depot_get_stats(depot).idle) / KIB;
     mem_blocks_delete(blocks);
@@ -145,11 +151,9 @@ int main(void)
     static const struct {
         const char *name;
         void (*traffic)(int period);
-    } rows[] = {{"steady, 2 KiB bodies", steady_small},
-                {"steady, 100 KiB bodies", steady_medium},
-                {"1 in 20 of 100 KiB", mixed},
-                {"spikes of 64 at once", spiky},
-                {"one of 1 MiB", one_huge}};
+    } rows[] = {{"steady, 2 KiB bodies", steady_small}, {"steady, 100 KiB bodies", steady_medium},
+                {"steady, 1 MiB bodies", steady_huge},  {"1 in 20 of 100 KiB", mixed},
+                {"spikes of 64 at once", spiky},        {"one of 1 MiB", one_huge}};
     static const struct {
         const char *name;
         size_t retain;

@@ -16,7 +16,7 @@ typedef struct db_list_state {
 
 /* Of a stream a page is asked for at a time: rows, and bytes after which it ends. */
 #define DB_STREAM_ROWS 1000
-#define DB_STREAM_BYTES (64u * 1024u)
+#define DB_STREAM_BYTES (56u * 1024u)
 
 /* Answers with a stream that begins with the page that has been read (db_stream.c). */
 slate_result db_stream(slate_request *req, db_list_state *list);

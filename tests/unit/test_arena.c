@@ -254,6 +254,51 @@ static void mapping_follows_its_size_both_ways(void **state)
     assert_int_equal(held(f), 0);
 }
 
+/* 64 MiB, each half with a mark of its own piece. */
+static void arena_of_many_mib_grows_by_huge_blocks(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    enum { PIECE = 16000, PIECES = 64 * MIB / PIECE };
+    size_t **pieces = malloc(PIECES * sizeof *pieces);
+    assert_non_null(pieces);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < PIECES; i++) {
+            pieces[i] = mem_alloc_aligned(f->ctx, PIECE, 8);
+            assert_non_null(pieces[i]);
+            pieces[i][0] = pieces[i][PIECE / sizeof(size_t) - 1] = i;
+        }
+        for (size_t i = 0; i < PIECES; i++)
+            assert_true(pieces[i][0] == i && pieces[i][PIECE / sizeof(size_t) - 1] == i);
+        mem_stats stats = mem_get_stats(f->ctx);
+        assert_in_range(stats.blocks, 32 * 16, 32 * 16 + 24); /* 32 MiB in 64 KiB, 32 in 2 MiB */
+        assert_in_range(stats.total, 64 * MIB, 70 * MIB);
+        mem_reset(f->ctx);
+        assert_int_equal(held(f), 0);
+    }
+    mem_depot_decay(f->depot);
+    mem_depot_decay(f->depot);
+    assert_int_equal(mem_depot_get_stats(f->depot).idle, 0);
+    free(pieces);
+}
+
+/* What is allocated in a row lies in a row, so that the processor sees it coming. */
+static void fresh_blocks_continue_one_another(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    mem_depot_clear(f->depot);
+    char *before = NULL;
+    size_t apart = 0;
+    for (size_t i = 0; i < 8 * MIB / 64; i++) {
+        char *p = mem_alloc_aligned(f->ctx, 64, 8);
+        assert_non_null(p);
+        apart += before && (p > before || before - p > 256);
+        before = p;
+    }
+    assert_true(apart <= 8 + 3); /* a mapping of the system each MiB, and the blocks at the start */
+}
+
 static void first_block_serves_again_after_reset(void **state)
 {
     needs_bare_contexts();
@@ -278,8 +323,8 @@ static void first_block_may_lie_behind_a_bump_block(void **state)
 {
     needs_bare_contexts();
     struct fixture *f = *state;
-    mem_block *low = mem_blocks_take(f->blocks, MEM_BLOCK_MIN);
     mem_block *high = mem_blocks_take(f->blocks, MEM_BLOCK_MIN), header = *high;
+    mem_block *low = mem_blocks_take(f->blocks, MEM_BLOCK_MIN);
     assert_ptr_equal(high, (char *)low + MEM_BLOCK_MIN);
     mem_blocks_give(f->blocks, low);
 
@@ -412,6 +457,8 @@ int main(void)
         ONE(size_0_is_never_the_newest),
         ONE(large_block_grows_within_its_capacity),
         ONE(mapping_follows_its_size_both_ways),
+        ONE(arena_of_many_mib_grows_by_huge_blocks),
+        ONE(fresh_blocks_continue_one_another),
         ONE(first_block_serves_again_after_reset),
         ONE(first_block_may_lie_behind_a_bump_block),
         ONE(first_block_smaller_than_a_grain_is_none),

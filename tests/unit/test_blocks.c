@@ -9,8 +9,7 @@
 
 #include "../../alloc/internal.h"
 
-static const size_t classes[] = {4 * KIB,   8 * KIB,   16 * KIB,  32 * KIB, 64 * KIB,
-                                 128 * KIB, 256 * KIB, 512 * KIB, MIB};
+static const size_t classes[] = {4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB};
 
 static size_t idle_here(struct fixture *f)
 {
@@ -51,7 +50,7 @@ static void sizes_are_classes_then_pages(void **state)
                  {4097, 8192},
                  {65535, 65536},
                  {65536, 65536},
-                 {65537, 131072},
+                 {65537, 69632},
                  {MIB - 1, MIB},
                  {MIB, MIB},
                  {MIB + 1, MIB + 4096},
@@ -67,10 +66,10 @@ static void sizes_are_classes_then_pages(void **state)
 static void blocks_are_aligned_and_apart(void **state)
 {
     struct fixture *f = *state;
-    enum { EACH = 20, N = 9 * EACH };
+    enum { EACH = 20, N = 5 * EACH };
     mem_block *taken[N];
     for (int i = 0; i < N; i++) {
-        size_t size = classes[i % 9];
+        size_t size = classes[i % 5];
         taken[i] = mem_blocks_take(f->blocks, size - 100);
         assert_non_null(taken[i]);
         assert_int_equal(taken[i]->size, size);
@@ -152,6 +151,8 @@ static void large_blocks_go_to_the_system(void **state)
     struct fixture *f = *state;
     retain(f, 0);
     for (size_t size = 128 * KIB; size <= 8 * MIB; size *= 2) {
+        if (size == MEM_BLOCK_HUGE)
+            continue;
         mem_block *block = mem_blocks_take(f->blocks, size);
         uint64_t unmaps = mem_blocks_get_stats(f->blocks).unmaps;
         mem_blocks_give(f->blocks, block);
@@ -159,6 +160,55 @@ static void large_blocks_go_to_the_system(void **state)
         assert_int_equal(mem_blocks_get_stats(f->blocks).unmaps, unmaps + 1);
         assert_false(is_mapped(block));
     }
+}
+
+static void huge_blocks_are_aligned_and_shared(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 0);
+    mem_block *block = mem_blocks_take(f->blocks, MEM_BLOCK_HUGE);
+    assert_int_equal((uintptr_t)block % MEM_BLOCK_HUGE, 0);
+    assert_int_equal(block->size, MEM_BLOCK_HUGE);
+    mem_blocks_give(f->blocks, block);
+    assert_int_equal(idle_in_depot(f), MEM_BLOCK_HUGE);
+    mem_block *other = mem_blocks_take(f->blocks, MEM_BLOCK_HUGE + 1); /* not for those */
+    assert_ptr_not_equal(other, block);
+    assert_ptr_equal(mem_blocks_take(f->blocks, MEM_BLOCK_HUGE), block);
+    mem_blocks_give(f->blocks, other);
+    mem_blocks_give(f->blocks, block);
+    mem_depot_decay(f->depot);
+    mem_depot_decay(f->depot);
+    assert_int_equal(idle_in_depot(f), 0);
+    assert_false(is_mapped(block));
+}
+
+/* The pages that the new one needs are those of the old: only growing maps any. */
+static void idle_mapping_is_made_to_measure(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 16 * MIB);
+    static const size_t sizes[] = {3 * MIB, 3 * MIB, 3 * MIB - 4096, MIB + 4096, 9 * MIB, 5 * MIB};
+    size_t kept = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        mem_block *block = mem_blocks_take(f->blocks, sizes[i]);
+        assert_non_null(block);
+        assert_int_equal(block->size, sizes[i]);
+        assert_int_equal(idle_here(f), 0);
+        assert_int_equal(mem_blocks_get_stats(f->blocks).lent, sizes[i]);
+        assert_int_equal(mem_blocks_get_stats(f->blocks).maps, 1);
+        char *payload = (char *)block + MEM_BLOCK_HEADER;
+        size_t size = sizes[i] - MEM_BLOCK_HEADER;
+        assert_true(is_filled(payload, kept < size ? kept : size, 7));
+        memset(payload, 7, size);
+        kept = size;
+        mem_blocks_give(f->blocks, block);
+        assert_int_equal(idle_here(f), sizes[i]);
+    }
+    assert_null(
+        mem_blocks_take(f->blocks, (size_t)1 << 50)); /* nor is the idle one lost track of */
+    assert_int_equal(idle_here(f), 0);
+    mem_blocks_stats stats = mem_blocks_get_stats(f->blocks);
+    assert_int_equal(stats.maps, stats.unmaps);
 }
 
 static void ended_magazine_leaves_its_blocks_to_the_depot(void **state)
@@ -374,7 +424,7 @@ static void *exchange(void *arg)
     for (int round = 0; round < ROUNDS; round++) {
         int count = 1 + (round * 7 + worker->mark) % 16;
         for (int i = 0; i < count; i++) {
-            size_t size = classes[(round + i) % 6];
+            size_t size = classes[(round + i) % 5];
             taken[i] = mem_blocks_take(worker->blocks, size);
             if (!taken[i]) {
                 worker->damaged = true;
@@ -522,6 +572,30 @@ static void adaptive_limit_keeps_what_requests_need(void **state)
     mem_blocks_delete(blocks);
 }
 
+/* Arrays above the classes, released either way. */
+static void adaptive_limit_keeps_large_arrays(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+    mem_context ctx;
+    mem_arena_init(&ctx, NULL, "arrays", blocks, NULL, 0);
+    for (int i = 0; i < 20; i++) {
+        size_t size = 3 * MIB + (size_t)i % 3 * 100000;
+        char *array = mem_alloc(&ctx, size);
+        assert_non_null(array);
+        memset(array, 1, size);
+        if (i % 2)
+            mem_free(&ctx, array, size);
+        mem_reset(&ctx);
+        assert_true(idle(blocks) <= 4 * MIB);
+        if (i > 0)
+            assert_int_equal(mem_blocks_get_stats(blocks).maps, 1);
+    }
+    mem_delete(&ctx);
+    mem_blocks_delete(blocks);
+}
+
 static void adaptive_limit_is_not_for_one_huge_request(void **state)
 {
     struct fixture *f = *state;
@@ -595,6 +669,8 @@ int main(void)
         ONE(magazine_keeps_what_fits_its_limit),
         ONE(what_does_not_fit_the_magazine_is_shared),
         ONE(large_blocks_go_to_the_system),
+        ONE(huge_blocks_are_aligned_and_shared),
+        ONE(idle_mapping_is_made_to_measure),
         ONE(ended_magazine_leaves_its_blocks_to_the_depot),
         ONE(cleared_magazine_parts_with_all_that_is_idle),
         ONE(lent_follows_resizing),
@@ -606,6 +682,7 @@ int main(void)
         ONE(threads_exchange_through_one_depot),
         ONE(contexts_pass_between_threads_on_shared_blocks),
         ONE(adaptive_limit_keeps_what_requests_need),
+        ONE(adaptive_limit_keeps_large_arrays),
         ONE(adaptive_limit_is_not_for_one_huge_request),
         ONE(adaptive_limit_falls_with_the_traffic),
         ONE(magazine_is_neglected_after_a_period_without_need),
