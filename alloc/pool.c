@@ -82,11 +82,12 @@ static void give_slab(mem_pool *pool, struct slab *slab)
 }
 
 /* After a cell has been taken from a slab or given to one. While half of the pool is live, cells
- * may wait on the stack; below that it is shrinking, and none of them may hold its slab. */
+ * may wait on the stack; below that it is shrinking, and none of them may hold its slab. One slab
+ * is kept in any case. */
 static void count_taken(mem_pool *pool, size_t add)
 {
     mem_count(&pool->taken, add);
-    size_t half = (pool->slabs * pool->per_slab + 1) / 2;
+    size_t half = pool->slabs > 1 ? (pool->slabs * pool->per_slab + 1) / 2 : 0;
     size_t above = pool->taken > half ? pool->taken - half : 0;
     pool->recent_room = above < RECENT ? above : RECENT;
 }

@@ -1,6 +1,5 @@
 /* The head of a request: the framing checks that libmicrohttpd 0.9.75 lacks (RFC 9112), what can be
  * decided before the body, and the values that handlers ask for. */
-#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -19,25 +18,53 @@ static bool equals(const char *text, size_t length, const char *literal)
     return strlen(literal) == length && strncasecmp(text, literal, length) == 0;
 }
 
-/* RFC 9110, section 5.6.2. */
-static bool is_token(const char *text, size_t length)
+#define TOKEN 1u /* of RFC 9110, section 5.6.2 */
+#define HOST 2u  /* of RFC 3986, section 3.2.2, with its port; no comma */
+static const unsigned char allowed_in[256] = {
+    ['0' ... '9'] = TOKEN | HOST,
+    ['A' ... 'Z'] = TOKEN | HOST,
+    ['a' ... 'z'] = TOKEN | HOST,
+    ['!'] = TOKEN | HOST,
+    ['$'] = TOKEN | HOST,
+    ['%'] = TOKEN | HOST,
+    ['&'] = TOKEN | HOST,
+    ['\''] = TOKEN | HOST,
+    ['*'] = TOKEN | HOST,
+    ['+'] = TOKEN | HOST,
+    ['-'] = TOKEN | HOST,
+    ['.'] = TOKEN | HOST,
+    ['_'] = TOKEN | HOST,
+    ['~'] = TOKEN | HOST,
+    ['#'] = TOKEN,
+    ['^'] = TOKEN,
+    ['`'] = TOKEN,
+    ['|'] = TOKEN,
+    ['('] = HOST,
+    [')'] = HOST,
+    [':'] = HOST,
+    [';'] = HOST,
+    ['='] = HOST,
+    ['['] = HOST,
+    [']'] = HOST,
+};
+
+static bool is_made_of(unsigned set, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (!isalnum(c) && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
+        if (!(allowed_in[(unsigned char)text[i]] & set))
             return false;
     }
     return length > 0;
 }
 
+static bool is_token(const char *text, size_t length)
+{
+    return is_made_of(TOKEN, text, length);
+}
+
 static bool is_host(const char *text, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (!isalnum(c) && (c == '\0' || !strchr("-._~%!$&'()*+;=:[]", c)))
-            return false;
-    }
-    return length > 0 && text[0] != ':';
+    return is_made_of(HOST, text, length) && text[0] != ':';
 }
 
 static void scan_header(header_scan *scan, const char *name, size_t name_size, const char *value,

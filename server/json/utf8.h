@@ -31,8 +31,32 @@ static inline size_t utf8_sequence(const char *text, size_t left)
     return length;
 }
 
+/* Whether none of `size` bytes, at least one, has its highest bit set. The last step looks again at
+ * what the one before may have seen: what is short needs no loop. */
+static inline bool utf8_is_ascii(const char *text, size_t size)
+{
+    uint64_t word = 0, last = 0;
+    if (size < 4) {
+        word = (unsigned char)text[0] | (unsigned char)text[size / 2];
+        last = (unsigned char)text[size - 1];
+    } else if (size < sizeof word) {
+        memcpy(&word, text, 4);
+        memcpy(&last, text + size - 4, 4);
+    } else {
+        uint64_t step;
+        for (size_t i = 0; i < size - sizeof step; i += sizeof step) {
+            memcpy(&step, text + i, sizeof step);
+            word |= step;
+        }
+        memcpy(&last, text + size - sizeof last, sizeof last);
+    }
+    return !((word | last) & UINT64_C(0x8080808080808080));
+}
+
 static inline bool utf8_valid(const char *text, size_t size)
 {
+    if (size == 0 || utf8_is_ascii(text, size))
+        return true;
     for (size_t i = 0; i < size;) {
         uint64_t word;
         if (size - i >= sizeof word) {

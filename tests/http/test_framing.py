@@ -70,6 +70,24 @@ def test_refused(shared, name):
     connection.assert_closed()
 
 
+LETTERS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+TCHAR = LETTERS + b"!#$%&'*+-.^_`|~"  # RFC 9110, section 5.6.2
+# RFC 3986, section 3.2.2: unreserved, "%", sub-delims without the comma, and what an IP literal and
+# a port need.
+HOST = LETTERS + b"-._~" + b"%" + b"!$&'()*+;=" + b"[]:"
+
+
+@pytest.mark.parametrize("field,allowed", [(b"X%cY: 1", TCHAR), (b"Host: a%cb", HOST)])
+def test_every_character_of_a_name_and_of_a_host(shared, field, allowed):
+    for character in range(0x21, 0x7f):
+        if character == ord(":") and field.startswith(b"X"):
+            continue  # it ends the name
+        of_host = field.startswith(b"Host")
+        connection = shared.connect()
+        connection.send(get(field % character, host=None) if of_host else get(field % character))
+        assert connection.read().status == (200 if character in allowed else 400), chr(character)
+
+
 # What libmicrohttpd refuses before any handler runs, or what may also be read as something
 # harmless: a client error or the bare end of the connection, never an answer to the second request.
 LIBRARY = {

@@ -202,6 +202,18 @@ static void other_characters_stand_for_themselves(void **state)
     assert_escaped(text, sizeof text - 1);
 }
 
+/* What becomes of `text` with so many letters around it. */
+static json_write_status written_between(const char *text, size_t before, size_t after)
+{
+    char all[48];
+    size_t length = strlen(text);
+    memset(all, 'x', sizeof all);
+    memcpy(all + before, text, length);
+    start(1, false);
+    json_write_string(&w, all, before + length + after);
+    return w.failed;
+}
+
 static void invalid_utf8_is_refused(void **state)
 {
     static const char *const bad[] = {
@@ -216,19 +228,11 @@ static void invalid_utf8_is_refused(void **state)
     };
     (void)state;
     for (size_t before = 0; before < 18; before++) {
-        char text[40];
-        memset(text, 'x', sizeof text);
-        for (size_t i = 0; i < COUNT(bad); i++) {
-            memcpy(text + before, bad[i], strlen(bad[i]));
-            start(1, false);
-            json_write_string(&w, text, before + strlen(bad[i]));
-            assert_int_equal(w.failed, JSON_WRITE_VALUE);
-        }
-        for (size_t i = 0; i < COUNT(good); i++) {
-            memcpy(text + before, good[i], strlen(good[i]));
-            start(1, false);
-            json_write_string(&w, text, before + strlen(good[i]));
-            assert_int_equal(w.failed, JSON_WRITE_OK);
+        for (size_t after = 0; after < 18; after++) {
+            for (size_t i = 0; i < COUNT(bad); i++)
+                assert_int_equal(written_between(bad[i], before, after), JSON_WRITE_VALUE);
+            for (size_t i = 0; i < COUNT(good); i++)
+                assert_int_equal(written_between(good[i], before, after), JSON_WRITE_OK);
         }
     }
     start(1, false);
