@@ -199,6 +199,8 @@ static void idle_mapping_is_made_to_measure(void **state)
         char *payload = (char *)block + MEM_BLOCK_HEADER;
         size_t size = sizes[i] - MEM_BLOCK_HEADER;
         assert_true(is_filled(payload, kept < size ? kept : size, 7));
+        if (kept > size)
+            assert_false(is_mapped((char *)block + sizes[i])); /* the pages that it had more */
         memset(payload, 7, size);
         kept = size;
         mem_blocks_give(f->blocks, block);
@@ -209,6 +211,21 @@ static void idle_mapping_is_made_to_measure(void **state)
     assert_int_equal(idle_here(f), 0);
     mem_blocks_stats stats = mem_blocks_get_stats(f->blocks);
     assert_int_equal(stats.maps, stats.unmaps);
+}
+
+static void two_mappings_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 16 * MIB);
+    for (int round = 0; round < 2; round++) { /* also when those that were kept have been used */
+        mem_block *taken[4];
+        for (int i = 0; i < 4; i++)
+            assert_non_null(taken[i] = mem_blocks_take(f->blocks, 100 * KIB));
+        for (int i = 0; i < 4; i++)
+            mem_blocks_give(f->blocks, taken[i]);
+        assert_int_equal(idle_here(f), 2 * 100 * KIB);
+        assert_false(is_mapped(taken[2]) || is_mapped(taken[3]));
+    }
 }
 
 static void ended_magazine_leaves_its_blocks_to_the_depot(void **state)
@@ -572,27 +589,68 @@ static void adaptive_limit_keeps_what_requests_need(void **state)
     mem_blocks_delete(blocks);
 }
 
-/* Arrays above the classes, released either way. */
+/* Takes an array in a context of its own and releases it, by a free or by the reset alone. */
+static void use_array(mem_blocks *blocks, size_t size, bool by_free)
+{
+    mem_context ctx;
+    mem_arena_init(&ctx, NULL, "array", blocks, NULL, 0);
+    char *array = mem_alloc(&ctx, size);
+    assert_non_null(array);
+    memset(array, 1, size);
+    if (by_free)
+        mem_free(&ctx, array, size);
+    mem_delete(&ctx);
+}
+
 static void adaptive_limit_keeps_large_arrays(void **state)
 {
     struct fixture *f = *state;
     needs_bare_contexts();
-    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-    mem_context ctx;
-    mem_arena_init(&ctx, NULL, "arrays", blocks, NULL, 0);
-    for (int i = 0; i < 20; i++) {
-        size_t size = 3 * MIB + (size_t)i % 3 * 100000;
-        char *array = mem_alloc(&ctx, size);
-        assert_non_null(array);
-        memset(array, 1, size);
-        if (i % 2)
-            mem_free(&ctx, array, size);
-        mem_reset(&ctx);
-        assert_true(idle(blocks) <= 4 * MIB);
-        if (i > 0)
+    for (int by_free = 0; by_free < 2; by_free++) {
+        mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+        for (size_t i = 0; i < 20; i++) {
+            use_array(blocks, 3 * MIB + i % 3 * 100000, by_free);
+            assert_in_range(idle(blocks), 3 * MIB, 4 * MIB);
             assert_int_equal(mem_blocks_get_stats(blocks).maps, 1);
+        }
+        for (int period = 0; period < 2; period++) { /* nobody needs it: it is parted with */
+            mem_depot_decay(f->depot);
+            use(blocks, 1);
+        }
+        assert_true(idle(blocks) <= 2 * 64 * KIB);
+        mem_blocks_delete(blocks);
     }
-    mem_delete(&ctx);
+}
+
+static void adaptive_limit_ends_at_16_mib(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+    for (int i = 0; i < 5; i++)
+        use_array(blocks, 16 * MIB - MEM_BLOCK_HEADER, false);
+    assert_int_equal(idle(blocks), 16 * MIB);
+    for (int i = 0; i < 5; i++)
+        use_array(blocks, 16 * MIB, false);
+    assert_int_equal(idle(blocks), 0);
+    mem_blocks_delete(blocks);
+}
+
+/* What one of them needs is kept, not what they hold together. */
+static void adaptive_limit_is_not_for_a_spike(void **state)
+{
+    struct fixture *f = *state;
+    needs_bare_contexts();
+    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
+    mem_context contexts[40];
+    for (int i = 0; i < 40; i++) {
+        mem_arena_init(&contexts[i], NULL, "one of many", blocks, NULL, 0);
+        for (int piece = 0; piece < 8; piece++)
+            assert_non_null(mem_alloc(&contexts[i], 16000));
+    }
+    for (int i = 0; i < 40; i++)
+        mem_delete(&contexts[i]);
+    assert_in_range(idle(blocks), 64 * KIB, 256 * KIB);
     mem_blocks_delete(blocks);
 }
 
@@ -671,6 +729,7 @@ int main(void)
         ONE(large_blocks_go_to_the_system),
         ONE(huge_blocks_are_aligned_and_shared),
         ONE(idle_mapping_is_made_to_measure),
+        ONE(two_mappings_are_kept),
         ONE(ended_magazine_leaves_its_blocks_to_the_depot),
         ONE(cleared_magazine_parts_with_all_that_is_idle),
         ONE(lent_follows_resizing),
@@ -683,6 +742,8 @@ int main(void)
         ONE(contexts_pass_between_threads_on_shared_blocks),
         ONE(adaptive_limit_keeps_what_requests_need),
         ONE(adaptive_limit_keeps_large_arrays),
+        ONE(adaptive_limit_ends_at_16_mib),
+        ONE(adaptive_limit_is_not_for_a_spike),
         ONE(adaptive_limit_is_not_for_one_huge_request),
         ONE(adaptive_limit_falls_with_the_traffic),
         ONE(magazine_is_neglected_after_a_period_without_need),
