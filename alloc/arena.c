@@ -1,6 +1,7 @@
-/* The arena: a context that bumps a pointer through blocks of 4, 16, then 64 KiB, from both ends,
- * after the caller's inline first block if there is one. Reset gives the blocks back to the magazine;
- * the round after it begins with one as large as the round before it needed.
+/* The arena: a context that bumps a pointer through blocks of 4, 16, then 64 KiB, at last of 2 MiB,
+ * from both ends, after the caller's inline first block if there is one. Reset gives the blocks back
+ * to the magazine; the round after it begins with one as large as the round before it needed, up to
+ * 64 KiB.
  *
  * One invariant carries the rest. Requests above MEM_LARGE, and only they, have a block of their
  * own: size alone tells where an allocation lives, so it needs no header. */

@@ -109,7 +109,7 @@ static void part_with_all(mem_blocks *blocks)
             part_with(blocks, block);
 }
 
-/* Parts with `bytes` of idle blocks, the largest first. */
+/* Parts with `bytes` of idle blocks or a little more: mappings to measure first, then the largest. */
 static void shed(mem_blocks *blocks, size_t bytes)
 {
     size_t parted = 0;

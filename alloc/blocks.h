@@ -23,7 +23,7 @@ extern "C" {
 #define MEM_BLOCK_MIN (4u * 1024u)     /* smallest class, bytes */
 #define MEM_BLOCK_MAX (64u * 1024u)    /* largest class, bytes */
 #define MEM_BLOCK_HUGE (2048u * 1024u) /* a class too: what arenas of many MiB grow by */
-#define MEM_BLOCK_ALIGN (64u * 1024u)  /* a block of a class is aligned to min(its size, this) */
+#define MEM_BLOCK_ALIGN (64u * 1024u)  /* blocks of 4 to 64 KiB are aligned to their size */
 
 /* Stands at the start of every block. */
 struct mem_block {
@@ -65,15 +65,15 @@ mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain);
 /* The same, but owned by nobody: blocks may be taken, given and cleared on any thread, so that the
  * contexts that have them may pass from one to another. NULL: no memory. */
 mem_blocks *mem_blocks_create_shared(mem_depot *depot, size_t retain);
-/* Gives every idle block to the depot and ends the magazine; all lent blocks are back before.
- * NULL is allowed. */
+/* Parts with every idle block, as mem_blocks_clear does, and ends the magazine; all lent blocks are
+ * back before. NULL is allowed. */
 void mem_blocks_delete(mem_blocks *blocks);
 
 /* Whether it keeps blocks though for a whole decay period no arena that had some was reset, or ended.
  * An owner that has been busy with one for that long is taken for idle. From any thread. */
 bool mem_blocks_is_neglected(const mem_blocks *blocks);
-/* Parts with every idle block: small ones go to the depot, larger ones to the system. By the owner,
- * or by another thread while the owner is kept out; of a shared one by any. */
+/* Parts with every idle block: to the depot, or to the system if it was mapped to measure. By the
+ * owner, or by another thread while the owner is kept out; of a shared one by any. */
 void mem_blocks_clear(mem_blocks *blocks);
 /* A block of at least `size` bytes, header included; `size` in it is filled in, contents are not
  * zeroed. NULL: no memory, or size cannot be represented. */

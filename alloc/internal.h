@@ -206,7 +206,7 @@ mem_block *mem_depot_take(mem_depot *depot, unsigned rank); /* NULL: the depot h
 void mem_depot_add_counts(mem_depot *depot, uint64_t maps, uint64_t unmaps);
 
 /* Pages of the system, of sizes that are multiples of the page. MEM_BLOCK_HUGE bytes with that
- * alignment are one page of hardware where the system has one to give. */
+ * alignment are one huge page where the system has one to give. */
 void *mem_map(size_t size, size_t align); /* NULL: no memory */
 void *mem_remap(void *p, size_t old_size, size_t new_size);
 /* false: the system could not split a mapping. The pages are given back, the addresses are not. */

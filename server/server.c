@@ -160,9 +160,9 @@ static void raise_file_limit(const options *opts)
                     (unsigned long long)files.rlim_cur);
 }
 
-/* Where the housekeeper trims at rest, malloc itself need not give back what the next request will
- * ask for again: little lives on its heap then, so almost every free would be at the top. Both limits,
- * as setting either ends glibc's adapting of them. */
+/* Where the housekeeper trims at rest, malloc itself need not: with arenas little lives on its heap,
+ * so almost every free is at the top, and glibc would give back what the next request asks for again.
+ * Both limits, since setting either ends glibc's adapting of them; the environment's are overruled. */
 static void calm_malloc(void)
 {
     (void)mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);

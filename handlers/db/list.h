@@ -14,7 +14,8 @@ typedef struct db_list_state {
     size_t left;      /* rows that may still come (stream) */
 } db_list_state;
 
-/* Of a stream a page is asked for at a time: rows, and bytes after which it ends. */
+/* Of a stream a page is asked for at a time: rows, and bytes after which it ends. With its last row,
+ * and the block's header, it is to fit a block of 64 KiB: a larger one is a mapping of its own. */
 #define DB_STREAM_ROWS 1000
 #define DB_STREAM_BYTES (56u * 1024u)
 

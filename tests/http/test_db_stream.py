@@ -59,7 +59,7 @@ def test_a_stream_goes_on_after_a_page(many):
 
 
 def test_values_too_long_for_a_cursor_do_not_matter(db):
-    """Pages of 64 KiB, each of which begins among rows that are equal in all that they are ordered by."""
+    """Pages of 56 KiB, each of which begins among rows that are equal in all that they are ordered by."""
     many = range(300)
     db.fill({"a": "\u4e16" * 250 + str(n % 10), "b": "x" * 250, "c": "y" * 250, "n": n} for n in many)
     found = rows(db.get("?order=a,b,c", LINES))
