@@ -154,6 +154,8 @@ void mem_pool_delete(mem_pool *pool)
 {
     if (!pool)
         return;
+    for (size_t i = 0; i < pool->recent_count; i++)
+        give_to_slab(pool, pool->recent[i]);
     assert(pool->taken == 0);
     while (pool->open)
         give_slab(pool, (struct slab *)pool->open);
