@@ -46,25 +46,19 @@ static void push_block(mem_context *ctx, mem_block *block)
     ctx->block = block;
 }
 
-static size_t next_size(const mem_context *ctx, size_t size)
-{
-    if (ctx->held >= HUGE_FROM)
-        return MEM_BLOCK_HUGE;
-    return size < BUMP_BLOCK_MAX / GROWTH ? size * GROWTH : BUMP_BLOCK_MAX;
-}
-
 static bool add_block(mem_context *ctx, size_t request)
 {
     mem_budget *budget = ctx->budget;
     size_t least = mem_block_size(MEM_BLOCK_HEADER + request);
-    size_t size = ctx->next_size;
+    size_t size = ctx->held >= HUGE_FROM ? MEM_BLOCK_HUGE : ctx->next_size;
     bool limited = budget && budget->limit;
     /* Near its limit, room for what is not asked for must not be why something that is is refused. */
     if (size < least || (limited && size > (budget->limit - budget->used) / 4))
         size = least;
     if (!mem_budget_charge(budget, size))
         return false;
-    mem_block *block = mem_blocks_take(ctx->source, size);
+    mem_block *block = size == MEM_BLOCK_HUGE ? mem_blocks_take_huge(ctx->source)
+                                              : mem_blocks_take(ctx->source, size);
     if (!block) {
         mem_budget_fail(budget, size);
         return false;
@@ -74,7 +68,7 @@ static bool add_block(mem_context *ctx, size_t request)
     open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
     ctx->held += size;
     ctx->blocks++;
-    ctx->next_size = next_size(ctx, size);
+    ctx->next_size = size * GROWTH < BUMP_BLOCK_MAX ? size * GROWTH : BUMP_BLOCK_MAX;
     mem_poison(mem_bump_start(ctx), size - MEM_BLOCK_HEADER);
     return true;
 }

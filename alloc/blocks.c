@@ -39,7 +39,10 @@ size_t mem_block_size(size_t size)
         return MEM_BLOCK_MIN;
     if (size <= MEM_BLOCK_MAX)
         return (size_t)1 << (CHAR_BIT * sizeof size - (size_t)__builtin_clzl(size - 1));
-    return size <= (size_t)PTRDIFF_MAX - PAGE ? (size_t)mem_align_up(size, PAGE) : 0;
+    if (size > (size_t)PTRDIFF_MAX - 2 * PAGE)
+        return 0;
+    size_t whole = mem_align_up(size, PAGE);
+    return whole == MEM_BLOCK_HUGE ? whole + PAGE : whole; /* so that its size tells a huge block */
 }
 
 mem_blocks *mem_blocks_create(mem_depot *depot, size_t retain)
@@ -228,15 +231,23 @@ static mem_block *take(mem_blocks *blocks, size_t whole)
     return block;
 }
 
-mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
+static mem_block *take_whole(mem_blocks *blocks, size_t whole)
 {
-    size_t whole = mem_block_size(size);
-    if (whole == 0)
-        return NULL;
     enter(blocks);
     mem_block *block = take(blocks, whole);
     leave(blocks);
     return block;
+}
+
+mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
+{
+    size_t whole = mem_block_size(size);
+    return whole ? take_whole(blocks, whole) : NULL;
+}
+
+mem_block *mem_blocks_take_huge(mem_blocks *blocks)
+{
+    return take_whole(blocks, MEM_BLOCK_HUGE);
 }
 
 /* Whether an idle block of that size may stay. Used again, a mapping is resident from its start, and

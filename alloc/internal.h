@@ -177,7 +177,10 @@ static inline unsigned mem_rank(size_t size)
     return size == MEM_BLOCK_HUGE ? MEM_RANK_HUGE : MEM_RANK_MEASURED;
 }
 
-/* Makes `block`, larger than MEM_BLOCK_MAX, `size` bytes with its header, also larger than that; it
+/* A block of MEM_BLOCK_HUGE bytes, aligned to as many; no other has that size. NULL: no memory. */
+mem_block *mem_blocks_take_huge(mem_blocks *blocks);
+
+/* Makes `block`, mapped to measure, `size` bytes with its header, also larger than that; it
  * may move. NULL: no memory, and `block` is still valid. */
 mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size);
 

@@ -54,6 +54,7 @@ static void sizes_are_classes_then_pages(void **state)
                  {MIB - 1, MIB},
                  {MIB, MIB},
                  {MIB + 1, MIB + 4096},
+                 {2 * MIB, 2 * MIB + 4096},
                  {5 * MIB - 1, 5 * MIB},
                  {SIZE_MAX, 0},
                  {SIZE_MAX - 4096, 0},
@@ -151,8 +152,6 @@ static void large_blocks_go_to_the_system(void **state)
     struct fixture *f = *state;
     retain(f, 0);
     for (size_t size = 128 * KIB; size <= 8 * MIB; size *= 2) {
-        if (size == MEM_BLOCK_HUGE)
-            continue;
         mem_block *block = mem_blocks_take(f->blocks, size);
         uint64_t unmaps = mem_blocks_get_stats(f->blocks).unmaps;
         mem_blocks_give(f->blocks, block);
@@ -166,15 +165,19 @@ static void huge_blocks_are_aligned_and_shared(void **state)
 {
     struct fixture *f = *state;
     retain(f, 0);
-    mem_block *block = mem_blocks_take(f->blocks, MEM_BLOCK_HUGE);
+    mem_block *block = mem_blocks_take_huge(f->blocks);
     assert_int_equal((uintptr_t)block % MEM_BLOCK_HUGE, 0);
     assert_int_equal(block->size, MEM_BLOCK_HUGE);
     mem_blocks_give(f->blocks, block);
     assert_int_equal(idle_in_depot(f), MEM_BLOCK_HUGE);
-    mem_block *other = mem_blocks_take(f->blocks, MEM_BLOCK_HUGE + 1); /* not for those */
-    assert_ptr_not_equal(other, block);
-    assert_ptr_equal(mem_blocks_take(f->blocks, MEM_BLOCK_HUGE), block);
+    mem_block *other = mem_blocks_take(f->blocks, MEM_BLOCK_HUGE); /* that is mapped to measure */
+    assert_int_equal(idle_in_depot(f), MEM_BLOCK_HUGE);
+    other = mem_blocks_resize(f->blocks, other, 5 * MIB);
+    other = mem_blocks_resize(f->blocks, other, MEM_BLOCK_HUGE); /* and stays so */
+    assert_non_null(other);
+    assert_ptr_equal(mem_blocks_take_huge(f->blocks), block);
     mem_blocks_give(f->blocks, other);
+    assert_int_equal(idle_in_depot(f), 0);
     mem_blocks_give(f->blocks, block);
     mem_depot_decay(f->depot);
     mem_depot_decay(f->depot);
@@ -274,9 +277,9 @@ static void lent_follows_resizing(void **state)
     assert_int_equal(((char *)block)[3 * MIB - 1], 3);
     assert_null(mem_blocks_resize(f->blocks, block, (size_t)1 << 50));
     assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before + 100 * MIB);
-    block = mem_blocks_resize(f->blocks, block, 2 * MIB);
-    assert_int_equal(block->size, 2 * MIB);
-    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before + 2 * MIB);
+    block = mem_blocks_resize(f->blocks, block, MIB);
+    assert_int_equal(block->size, MIB);
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before + MIB);
     mem_blocks_give(f->blocks, block);
     assert_int_equal(mem_blocks_get_stats(f->blocks).lent, before);
 }
