@@ -149,7 +149,10 @@ static void *resize_large(mem_context *ctx, void *p, size_t old_request, size_t 
 {
     mem_block *block = large_block(p, old_request);
     size_t size = large_size(request);
-    if (size != MEM_IMPOSSIBLE && size > MEM_BLOCK_MAX && block->size > MEM_BLOCK_MAX) {
+    bool mapped = block->size > MEM_BLOCK_MAX;
+    if (mapped && size <= MEM_BLOCK_MAX) /* it stays one, the smallest */
+        size = mem_block_size(MEM_BLOCK_MAX + 1);
+    if (mapped && size != MEM_IMPOSSIBLE) {
         if (size != block->size && !(block = remap_large(ctx, block, size)))
             return mem_refuse(ctx);
     } else if (size > block->size) {

@@ -14,7 +14,7 @@ struct shelf {
 
 struct mem_depot {
     pthread_mutex_t lock;
-    struct shelf shelves[MEM_RANKS];
+    struct shelf shelves[MEM_RANK_MEASURED];
     size_t idle;
     uint64_t maps, unmaps;
     size_t period; /* mem_count, mem_read */
@@ -108,7 +108,7 @@ size_t mem_depot_decay(mem_depot *depot)
 {
     size_t unmapped = 0;
     mem_count(&depot->period, 1);
-    for (unsigned rank = 0; rank < MEM_RANKS; rank++) {
+    for (unsigned rank = 0; rank < MEM_RANK_MEASURED; rank++) {
         struct shelf *shelf = &depot->shelves[rank];
         lock(depot);
         size_t unused = shelf->low;
@@ -124,7 +124,7 @@ size_t mem_depot_decay(mem_depot *depot)
 size_t mem_depot_clear(mem_depot *depot)
 {
     size_t unmapped = 0;
-    for (unsigned rank = 0; rank < MEM_RANKS; rank++)
+    for (unsigned rank = 0; rank < MEM_RANK_MEASURED; rank++)
         unmapped += unmap_oldest(depot, &depot->shelves[rank], SIZE_MAX);
     return unmapped;
 }

@@ -249,7 +249,12 @@ static void mapping_follows_its_size_both_ways(void **state)
     p = mem_resize(f->ctx, p, 40 * MIB, 2 * MIB);
     assert_int_equal(held(f), before);
     assert_true(is_filled(p, 2 * MIB, 6));
-    mem_free(f->ctx, p, 2 * MIB);
+    p = mem_resize(f->ctx, p, 2 * MIB, 40000);
+    assert_true(held(f) < before - 2 * MIB + 128 * KIB);
+    assert_true(is_filled(p, 40000, 6));
+    p = mem_resize(f->ctx, p, 40000, 60000);
+    assert_true(is_filled(p, 40000, 6));
+    mem_free(f->ctx, p, 60000);
     mem_free(f->ctx, third, 30000);
     mem_free(f->ctx, other, 2 * MIB);
     assert_int_equal(held(f), 0);
