@@ -1,5 +1,6 @@
 /* The pages under the blocks: anonymous private mappings, named so that /proc/self/smaps tells who
  * holds what. Any thread; the kernel does the locking. */
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
@@ -54,11 +55,29 @@ void *mem_map(size_t size, size_t align)
     return p;
 }
 
+#ifdef __SANITIZE_THREAD__
+/* ThreadSanitizer does not see mremap: what came to an address would race with what was there. */
+void *mem_remap(void *p, size_t old_size, size_t new_size)
+{
+    if (new_size <= old_size) {
+        if (new_size < old_size)
+            (void)mem_unmap((char *)p + new_size, old_size - new_size);
+        return p;
+    }
+    void *moved = mem_map(new_size, 1);
+    if (moved) {
+        memcpy(moved, p, old_size);
+        (void)mem_unmap(p, old_size);
+    }
+    return moved;
+}
+#else
 void *mem_remap(void *p, size_t old_size, size_t new_size)
 {
     void *moved = mremap(p, old_size, new_size, MREMAP_MAYMOVE);
     return moved == MAP_FAILED ? NULL : moved;
 }
+#endif
 
 bool mem_unmap(void *p, size_t size)
 {
