@@ -10,10 +10,9 @@
 #include "internal.h"
 
 #define GROWTH 4u                       /* each bump block is so many times the one before… */
-#define BUMP_BLOCK_MAX (64u * 1024u)    /* …up to this, until the arena holds… */
+#define BUMP_BLOCK_MAX MEM_BLOCK_MAX    /* …up to this, until the arena holds… */
 #define HUGE_FROM (32u * 1024u * 1024u) /* …so much that a huge block can be its sixteenth */
 static_assert(MEM_LARGE + MEM_BLOCK_HEADER <= BUMP_BLOCK_MAX, "any bump request fits a bump block");
-static_assert(BUMP_BLOCK_MAX <= MEM_BLOCK_MAX, "bump blocks are of a class");
 static_assert(MEM_BLOCK_HEADER % MEM_ALIGN == 0 && MEM_LARGE % MEM_ALIGN == 0,
               "windows are aligned");
 
@@ -46,15 +45,21 @@ static void push_block(mem_context *ctx, mem_block *block)
     ctx->block = block;
 }
 
+/* Near a limit, room for what is not asked for must not be why something that is is refused. */
+static size_t bump_size(const mem_context *ctx, size_t request)
+{
+    size_t least = mem_block_size(MEM_BLOCK_HEADER + request);
+    size_t most = mem_budget_room(ctx->budget) / 4;
+    size_t size = ctx->next_size;
+    if (size == BUMP_BLOCK_MAX && ctx->held >= HUGE_FROM && MEM_BLOCK_HUGE <= most)
+        return MEM_BLOCK_HUGE;
+    return size < least || size > most ? least : size;
+}
+
 static bool add_block(mem_context *ctx, size_t request)
 {
     mem_budget *budget = ctx->budget;
-    size_t least = mem_block_size(MEM_BLOCK_HEADER + request);
-    size_t size = ctx->held >= HUGE_FROM ? MEM_BLOCK_HUGE : ctx->next_size;
-    bool limited = budget && budget->limit;
-    /* Near its limit, room for what is not asked for must not be why something that is is refused. */
-    if (size < least || (limited && size > (budget->limit - budget->used) / 4))
-        size = least;
+    size_t size = bump_size(ctx, request);
     if (!mem_budget_charge(budget, size))
         return false;
     mem_block *block = size == MEM_BLOCK_HUGE ? mem_blocks_take_huge(ctx->source)

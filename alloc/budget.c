@@ -32,6 +32,23 @@ static bool charge_total(mem_total *total, size_t bytes)
     return true;
 }
 
+static size_t room(size_t limit, size_t used)
+{
+    return limit == 0 ? SIZE_MAX : used < limit ? limit - used : 0;
+}
+
+size_t mem_budget_room(const mem_budget *budget)
+{
+    if (!budget)
+        return SIZE_MAX;
+    size_t own = room(budget->limit, budget->used);
+    if (!budget->total)
+        return own;
+    size_t all =
+        room(budget->total->limit, __atomic_load_n(&budget->total->used, __ATOMIC_RELAXED));
+    return own < all ? own : all;
+}
+
 bool mem_budget_charge(mem_budget *budget, size_t bytes)
 {
     if (!budget)

@@ -149,6 +149,9 @@ static inline void mem_list_moved(mem_block **list, mem_block *block)
 
 /* For a budget that has not refused yet. false: refused now, and the reason sticks to it. */
 bool mem_budget_charge(mem_budget *budget, size_t bytes);
+/* Bytes up to the limit, its own or the total's, that is nearer. Other threads charge the total
+ * too, so it promises nothing. */
+size_t mem_budget_room(const mem_budget *budget);
 void mem_budget_release(mem_budget *budget, size_t bytes);
 /* The system failed after `bytes` were charged. */
 void mem_budget_fail(mem_budget *budget, size_t bytes);

@@ -288,6 +288,46 @@ static void arena_of_many_mib_grows_by_huge_blocks(void **state)
     free(pieces);
 }
 
+/* The bytes that pieces of 80 get, until they are refused. */
+static size_t take_all(mem_context *ctx)
+{
+    size_t taken = 0;
+    while (mem_alloc(ctx, 80))
+        taken += 80;
+    return taken;
+}
+
+static void limits_are_used_to_their_end_past_huge_blocks(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    for (int shared = 0; shared < 2; shared++) {
+        mem_total total = {.limit = shared ? 48 * MIB : 0};
+        mem_budget budget;
+        mem_budget_init(&budget, shared ? 0 : 48 * MIB, &total);
+        mem_set_budget(f->ctx, &budget);
+        assert_in_range(take_all(f->ctx), 47 * MIB, 48 * MIB);
+        assert_true(budget.used > 48 * MIB - MEM_BLOCK_MIN);
+        mem_stats stats = mem_get_stats(f->ctx);
+        assert_in_range(stats.blocks, 512, 512 + 4 + 8 * 16 + 64); /* not thousands of 4 KiB */
+        mem_reset(f->ctx);
+        mem_set_budget(f->ctx, NULL);
+    }
+}
+
+static void arena_that_holds_little_again_takes_small_blocks(void **state)
+{
+    needs_bare_contexts();
+    struct fixture *f = *state;
+    char *p = mem_alloc(f->ctx, 40 * MIB);
+    for (int i = 0; i < 4; i++) /* past the context's own block */
+        assert_non_null(mem_alloc(f->ctx, 1000));
+    mem_free(f->ctx, p, 40 * MIB);
+    for (int i = 0; i < 64; i++)
+        assert_non_null(mem_alloc(f->ctx, 1000));
+    assert_true(held(f) <= 4 * 64 * KIB);
+}
+
 /* What is allocated in a row lies in a row, so that the processor sees it coming. */
 static void fresh_blocks_continue_one_another(void **state)
 {
@@ -464,6 +504,8 @@ int main(void)
         ONE(large_block_grows_within_its_capacity),
         ONE(mapping_follows_its_size_both_ways),
         ONE(arena_of_many_mib_grows_by_huge_blocks),
+        ONE(limits_are_used_to_their_end_past_huge_blocks),
+        ONE(arena_that_holds_little_again_takes_small_blocks),
         ONE(fresh_blocks_continue_one_another),
         ONE(first_block_serves_again_after_reset),
         ONE(first_block_may_lie_behind_a_bump_block),
