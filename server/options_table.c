@@ -48,9 +48,9 @@ const option_row option_table[] = {
      .detail = "Whether malloc's heap is trimmed after a spike: when the server is at "
                "rest, or has seen half as many connections in a period as before. "
                "libmicrohttpd keeps the buffers of connections there, and "
-               "malloc keeps them after the connections have closed. Until it is trimmed, malloc "
-               "keeps up to 8M at its top, whatever MALLOC_TRIM_THRESHOLD_ says. Off by default "
-               "with --alloc malloc, so that a comparison sees malloc as it is."},
+               "malloc keeps them after the connections have closed. With arenas malloc keeps up "
+               "to 1M at the top of each heap, whatever MALLOC_TRIM_THRESHOLD_ says. Off by "
+               "default with --alloc malloc, so that a comparison sees malloc as it is."},
     {NULL, "connection-memory", OPTION_SIZE, AT(connection_memory), .fallback = "12K", .min = 4 * K,
      .max = M, .argument = "SIZE", .help = "buffer of one connection",
      .detail = "The buffer of one connection. A request's line and headers and the "

@@ -160,19 +160,20 @@ static void raise_file_limit(const options *opts)
                     (unsigned long long)files.rlim_cur);
 }
 
-/* Where the housekeeper trims at rest, malloc itself need not: with arenas little lives on its heap,
- * so almost every free is at the top, and glibc would give back what the next request asks for again.
- * Both limits, since setting either ends glibc's adapting of them; the environment's are overruled. */
+/* With arenas little lives on malloc's heaps, so almost every free is at the top of one, and glibc
+ * would give back what the next request asks for again. A MiB of each heap is what malloc_trim leaves
+ * at the tops of the threads' heaps, so no more. Both limits, since setting either ends glibc's
+ * adapting of them; the environment's are overruled. */
 static void calm_malloc(void)
 {
-    (void)mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);
-    (void)mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+    (void)mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
 }
 
 static bool prepare(server *s)
 {
     door_setup();
-    if (s->opts.idle_trim)
+    if (s->opts.alloc == ALLOC_ARENA && s->opts.idle_trim)
         calm_malloc();
     if (s->opts.alloc == ALLOC_ARENA)
         json_bridge_install(s->opts.json_walk);
