@@ -61,14 +61,15 @@ def test_a_spike_leaves_nothing_behind_a_trickle(server):
         connection.send(b"]")
     for connection in connections:
         assert connection.read("POST").status == 200
-    assert one.anonymous() > before + 2 * MIB
+    assert one.anonymous() > before + 3 * MIB
     trickle = one.connect()
     for connection in connections:
         connection.close()
 
     def memory_is_back():
         assert trickle.request("GET", "/json").status == 200
-        return one.anonymous() < before + MIB
+        # malloc_trim leaves the tops of the threads' heaps alone: up to 600 KB of each with malloc
+        return one.anonymous() < before + 2 * MIB
 
     until(memory_is_back, "the memory is back while requests come")
 
