@@ -333,6 +333,9 @@ static void fresh_blocks_continue_one_another(void **state)
 {
     needs_bare_contexts();
     struct fixture *f = *state;
+    assert_non_null(mem_alloc_aligned(f->ctx, 64, 8));
+    if (f->ctx->end == f->ctx->cur)
+        skip(); /* the window is shut: for Valgrind all comes from the front */
     mem_depot_clear(f->depot);
     char *before = NULL;
     size_t apart = 0;
