@@ -71,6 +71,7 @@ struct listener {
     router *routes;
     bool admin;
     int fd;                    /* -1: closed */
+    bool refuses;              /* draining: no more clients come */
     struct MHD_Daemon **loops; /* one per worker thread */
     unsigned loop_count;
 };
@@ -357,9 +358,10 @@ void http_free_ready(server *s);
 bool listener_open(listener *l, const char *address);
 /* Starts the event loops. false: one line has been logged. */
 bool listener_start(listener *l, unsigned threads);
-/* Takes no new connections; what waits in the backlog is still served. Again and again while
- * draining: a loop that was at its connection limit may have begun to listen since. */
-void listener_refuse(listener *l);
+/* Takes no new connections; who waits in the backlog is still served, and clients are refused once
+ * nobody does. Again and again while draining: a loop that was at its connection limit may have begun
+ * to listen since. Returns how many wait. */
+unsigned listener_refuse(listener *l);
 /* Closes all connections and joins the threads. One that never started is allowed. */
 void listener_stop(listener *l);
 

@@ -3,7 +3,10 @@
  * backlog ours to serve when the server drains. Called from the main thread only. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -148,25 +151,40 @@ static void silence_loops(const listener *l)
     }
 }
 
-void listener_refuse(listener *l)
+/* From here on packets to the listening socket are dropped, and with them clients that would connect
+ * (socket(7), SO_ATTACH_FILTER): the backlog grows no more. They ask again within a second or so. */
+static void close_backlog(int fd)
 {
-    silence_loops(l);
-    /* Clients in the backlog have connected, and may have sent: they are served. */
-    for (unsigned next = 0;; next++) {
-        struct sockaddr_storage from;
-        socklen_t length = sizeof from;
-        int client =
-            accept4(l->fd, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (client < 0 && (errno == ECONNABORTED || errno == EINTR))
-            continue;
-        if (client < 0)
-            break;
-        /* On failure the library has closed the socket. */
-        if (MHD_add_connection(l->loops[next % l->loop_count], client, (struct sockaddr *)&from,
-                               length) != MHD_YES)
-            log_warning("A waiting connection was lost: %s.", strerror(errno));
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = {.len = 1, .filter = &drop};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+        log_debug("New clients are taken until none waits: %s.", strerror(errno));
+}
+
+/* Clients that have connected and that no loop has taken. */
+static unsigned count_waiting(int fd)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    memset(&info, 0, sizeof info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state != TCP_LISTEN)
+        return 0;
+    return info.tcpi_unacked; /* of a listening socket the length of its queue, see tcp_get_info */
+}
+
+/* The loops take who waits as they have room. Handing them over instead, MHD_add_connection, would
+ * leave a mutex of the library locked for ever if a loop is full by the time it sees them (0.9.75). */
+unsigned listener_refuse(listener *l)
+{
+    if (!l->refuses)
+        close_backlog(l->fd);
+    l->refuses = true;
+    unsigned waiting = count_waiting(l->fd);
+    if (waiting == 0) {
+        silence_loops(l);
+        shutdown(l->fd, SHUT_RD); /* from here on clients are refused */
     }
-    shutdown(l->fd, SHUT_RD); /* from here on clients are refused */
+    return waiting;
 }
 
 void listener_stop(listener *l)

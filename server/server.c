@@ -107,7 +107,7 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
     int64_t end = clock_ms() + s->opts.drain_timeout, quiet_since = 0;
     uint64_t begun = 0;
     for (;;) {
-        listener_refuse(&s->public);
+        unsigned waiting = listener_refuse(&s->public);
         int sig = wait_signal(set, SOON_MS);
         if (sig == SIGTERM || sig == SIGINT) {
             log_warning("A second signal: stopping at once.");
@@ -119,16 +119,20 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
         int64_t now = clock_ms();
         totals t = server_totals(s, false);
         bool lingering = linger_turn(s, now); /* after the totals, so with all that have closed */
-        if (t.accepted == t.closed && !lingering)
+        if (t.accepted == t.closed && !lingering && waiting == 0)
             return;
         if (t.begun != t.completed || t.begun != begun || lingering || quiet_since == 0)
             quiet_since = now;
         begun = t.begun;
-        if (now - quiet_since >= QUIET_MS)
-            return;
+        if (now - quiet_since >= QUIET_MS) {
+            if (waiting == 0)
+                return;
+            connections_reap(s, INT64_MAX); /* all are idle: their places are for those who wait */
+            quiet_since = now;
+        }
         if (now >= end) {
-            log_warning("The drain time-out ends %llu requests in flight.",
-                        (unsigned long long)(t.begun - t.completed));
+            log_warning("The drain time-out ends %llu requests in flight, and %u clients still wait.",
+                        (unsigned long long)(t.begun - t.completed), waiting);
             return;
         }
     }

@@ -2,6 +2,7 @@
 import json
 import re
 import signal
+import socket
 import threading
 import time
 
@@ -171,6 +172,81 @@ def test_an_answer_that_is_being_read_is_sent_to_its_end(server):
     assert len(answer.body) > 10_000_000  # more than the system's buffers hold
     assert answer.json() == json.loads(text)
     assert one.wait() == 0
+
+
+def assert_takes_nobody(one):
+    """A client that comes now is refused, or not heard."""
+    with socket.socket() as late:
+        late.settimeout(0.3)
+        with pytest.raises((ConnectionRefusedError, TimeoutError)):
+            late.connect(one.address)
+
+
+HALF = (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 5\r\n\r\n[1,")
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_a_full_server_serves_who_waits(server, threads):
+    """SIGTERM at --max-connections: who has connected is served as places become free."""
+    one = server("--max-connections", "8", "--threads", threads)
+    holders = [one.connect() for _ in range(8)]
+    for connection in holders:
+        connection.send(HALF)
+    until(lambda: one.metric("slate_requests_in_flight") == 8, "a full server")
+    waiting = [one.connect() for _ in range(20)]
+    for connection in waiting:
+        connection.start("GET", "/json")
+    one.signal()
+    until(lambda: one.admin("/readyz").status == 503, "not ready")
+    assert_takes_nobody(one)
+    hold(one, 0.5)
+    for connection in holders:
+        connection.send(b"2]")
+    for connection in holders:
+        assert connection.read("POST").json() == [1, 2]
+    for connection in waiting:
+        assert connection.read("GET").status == 200
+    assert one.wait() == 0
+
+
+def test_idle_connections_make_room_for_who_waits(server):
+    one = server("--max-connections", "4", "--threads", "2", "--idle-timeout", "600s")
+    for _ in range(4):
+        one.connect().assert_open()
+    waiting = [one.connect() for _ in range(6)]
+    for connection in waiting:
+        connection.start("GET", "/json")
+    one.signal()
+    for connection in waiting:
+        assert connection.read("GET").status == 200
+    assert one.wait() == 0
+
+
+def test_who_waits_does_not_outlive_the_drain(server):
+    one = server("--max-connections", "2", "--threads", "1", "--drain-timeout", "1s")
+    for _ in range(2):
+        one.connect().send(HALF)
+    until(lambda: one.metric("slate_requests_in_flight") == 2, "a full server")
+    one.connect().start("GET", "/json")
+    one.signal()
+    assert one.wait() == 0
+    assert "2 requests in flight" in one.errors()
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_clients_leave_a_full_server_as_it_stops(server, ended):
+    """Places become free and are taken while the server begins to drain."""
+    for _ in range(10):
+        one = server("--max-connections", "5", "--threads", "4")
+        opened = [one.connect() for _ in range(20)]
+        until(lambda one=one: one.metric("slate_connections") == 5, "a full server")
+        for connection in opened:
+            connection.start("GET", "/json")
+        if ended:
+            one.close_connections()
+        one.signal()
+        assert one.wait() == 0
 
 
 def test_a_request_that_never_ends_does_not_hold_the_server_up(server):
