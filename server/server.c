@@ -131,7 +131,7 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
             quiet_since = now;
         }
         if (now >= end) {
-            log_warning("The drain time-out ends %llu requests in flight, and %u clients still wait.",
+            log_warning("The drain time-out ends %llu requests in flight; %u clients wait.",
                         (unsigned long long)(t.begun - t.completed), waiting);
             return;
         }
