@@ -48,33 +48,35 @@ static void push_block(mem_context *ctx, mem_block *block)
 /* Near a limit, room for what is not asked for must not be why something that is is refused. */
 static size_t bump_size(const mem_context *ctx, size_t request)
 {
-    size_t least = mem_block_size(MEM_BLOCK_HEADER + request);
     size_t most = mem_budget_room(ctx->budget) / 4;
     size_t size = ctx->next_size;
     if (size == BUMP_BLOCK_MAX && ctx->held >= HUGE_FROM && MEM_BLOCK_HUGE <= most)
         return MEM_BLOCK_HUGE;
-    return size < least || size > most ? least : size;
+    if (size >= MEM_BLOCK_HEADER + request && size <= most)
+        return size;
+    return mem_block_size(MEM_BLOCK_HEADER + request);
 }
 
+/* Leaves the window shut. */
 static bool add_block(mem_context *ctx, size_t request)
 {
     mem_budget *budget = ctx->budget;
     size_t size = bump_size(ctx, request);
     if (!mem_budget_charge(budget, size))
         return false;
-    mem_block *block = size == MEM_BLOCK_HUGE ? mem_blocks_take_huge(ctx->source)
-                                              : mem_blocks_take(ctx->source, size);
+    mem_block *block = mem_blocks_take_whole(ctx->source, size);
     if (!block) {
         mem_budget_fail(budget, size);
         return false;
     }
     ctx->closed_used += mem_bump_used(ctx);
     push_block(ctx, block);
-    open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
+    ctx->cur = ctx->end = (char *)block + MEM_BLOCK_HEADER;
+    ctx->back = (char *)block + size;
     ctx->held += size;
     ctx->blocks++;
     ctx->next_size = size * GROWTH < BUMP_BLOCK_MAX ? size * GROWTH : BUMP_BLOCK_MAX;
-    mem_poison(mem_bump_start(ctx), size - MEM_BLOCK_HEADER);
+    mem_poison(ctx->cur, size - MEM_BLOCK_HEADER);
     return true;
 }
 
@@ -241,49 +243,25 @@ static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new
     return moved;
 }
 
-/* Oldest first: the small blocks that every request begins with stay in the magazine, and what is
- * too much goes to the depot. */
-static size_t give_blocks(mem_context *ctx)
+static void give_all(mem_context *ctx)
 {
-    size_t given = 0;
-    mem_block *newest = ctx->block;
-    for (mem_block *block = newest ? newest->prev : NULL; block;) {
-        mem_block *newer = block != newest ? block->prev : NULL;
-        given += block->size;
-        mem_blocks_give(ctx->source, block);
-        block = newer;
-    }
-    ctx->block = NULL;
+    size_t given = mem_blocks_give_all(ctx->source, ctx->block, ctx->large, ctx->held);
+    ctx->held -= given;
+    mem_budget_release(ctx->budget, given);
+    ctx->block = ctx->large = NULL;
     ctx->blocks = ctx->embedded ? 0 : 1;
-    return given;
-}
-
-static size_t give_large(mem_context *ctx)
-{
-    size_t given = 0;
-    for (mem_block *block = ctx->large; block;) {
-        mem_block *next = block->next;
-        given += block->size;
-        mem_blocks_give(ctx->source, block);
-        block = next;
-    }
-    ctx->large = NULL;
     ctx->large_blocks = 0;
-    return given;
+    ctx->closed_used = 0;
 }
 
-/* Bytes that this round needed of bump blocks, if it filled the first block. */
-static size_t bump_needed(const mem_context *ctx)
+/* The next round is likely to need as much as this one, which took `used` bytes, of bump blocks: one
+ * for it spares the growth. */
+static size_t first_of_next_round(const mem_context *ctx, size_t used)
 {
-    size_t needed = ctx->closed_used + mem_bump_used(ctx);
+    size_t needed = used;
     for (const mem_block *block = ctx->large; block; block = block->next)
         needed -= block->used;
-    return needed > ctx->first_size ? needed - ctx->first_size : 0;
-}
-
-/* The next round is likely to need as much: one block for it spares the growth. */
-static size_t first_of_next_round(size_t needed)
-{
+    needed = needed > ctx->first_size ? needed - ctx->first_size : 0;
     if (needed > BUMP_BLOCK_MAX - MEM_BLOCK_HEADER)
         return BUMP_BLOCK_MAX;
     return mem_block_size(MEM_BLOCK_HEADER + needed);
@@ -291,15 +269,10 @@ static size_t first_of_next_round(size_t needed)
 
 static void arena_reset(mem_context *ctx)
 {
-    mem_note_reset(ctx);
-    ctx->next_size = first_of_next_round(bump_needed(ctx));
-    if (ctx->block || ctx->large) {
-        mem_blocks_note_peak(ctx->source, ctx->held);
-        size_t given = give_blocks(ctx) + give_large(ctx);
-        ctx->held -= given;
-        mem_budget_release(ctx->budget, given);
-        ctx->closed_used = 0;
-    }
+    size_t used = mem_note_reset(ctx);
+    ctx->next_size = first_of_next_round(ctx, used);
+    if (ctx->block || ctx->large)
+        give_all(ctx);
     mem_poison(ctx->first, ctx->first_size);
     open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
 }

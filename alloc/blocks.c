@@ -231,7 +231,7 @@ static mem_block *take(mem_blocks *blocks, size_t whole)
     return block;
 }
 
-static mem_block *take_whole(mem_blocks *blocks, size_t whole)
+mem_block *mem_blocks_take_whole(mem_blocks *blocks, size_t whole)
 {
     enter(blocks);
     mem_block *block = take(blocks, whole);
@@ -242,12 +242,7 @@ static mem_block *take_whole(mem_blocks *blocks, size_t whole)
 mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
 {
     size_t whole = mem_block_size(size);
-    return whole ? take_whole(blocks, whole) : NULL;
-}
-
-mem_block *mem_blocks_take_huge(mem_blocks *blocks)
-{
-    return take_whole(blocks, MEM_BLOCK_HUGE);
+    return whole ? mem_blocks_take_whole(blocks, whole) : NULL;
 }
 
 /* Whether an idle block of that size may stay. Used again, a mapping is resident from its start, and
@@ -280,6 +275,29 @@ void mem_blocks_give(mem_blocks *blocks, mem_block *block)
     enter(blocks);
     give(blocks, block);
     leave(blocks);
+}
+
+/* Oldest first: the small blocks that every request begins with stay in the magazine, and what is
+ * too much goes to the depot. */
+size_t mem_blocks_give_all(mem_blocks *blocks, mem_block *newest, mem_block *large, size_t held)
+{
+    size_t given = 0;
+    enter(blocks);
+    note_peak(blocks, held);
+    for (mem_block *block = newest ? newest->prev : NULL; block;) {
+        mem_block *newer = block != newest ? block->prev : NULL;
+        given += block->size;
+        give(blocks, block);
+        block = newer;
+    }
+    while (large) {
+        mem_block *next = large->next;
+        given += large->size;
+        give(blocks, large);
+        large = next;
+    }
+    leave(blocks);
+    return given;
 }
 
 mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size)

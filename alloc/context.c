@@ -110,22 +110,9 @@ void mem_set_budget(mem_context *ctx, mem_budget *budget)
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
-static size_t used(const mem_context *ctx)
-{
-    return ctx->closed_used + mem_bump_used(ctx);
-}
-
-void mem_note_reset(mem_context *ctx)
-{
-    size_t now = used(ctx);
-    if (now > ctx->peak)
-        ctx->peak = now;
-    ctx->resets++;
-}
-
 mem_stats mem_get_stats(const mem_context *ctx)
 {
-    size_t now = used(ctx);
+    size_t now = mem_used(ctx);
     return (mem_stats){
         .kind = ctx->kind->name,
         .name = ctx->name,

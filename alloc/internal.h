@@ -71,9 +71,6 @@ void mem_context_init(mem_context *ctx, mem_context *parent, const char *name,
 /* Counts a refusal, closes the bump window, returns NULL. */
 void *mem_refuse(mem_context *ctx);
 
-/* Takes note of `used` before it shrinks; counts the reset. */
-void mem_note_reset(mem_context *ctx);
-
 /* Where the newest bump block of an arena, or its first block, begins and ends. */
 static inline char *mem_bump_start(const mem_context *ctx)
 {
@@ -98,6 +95,22 @@ static inline size_t mem_bump_used(const mem_context *ctx)
 {
     return (size_t)(ctx->cur - mem_bump_start(ctx)) +
            (size_t)(mem_bump_end(ctx) - mem_bump_back(ctx));
+}
+
+/* Bytes handed out, also in blocks of their own. */
+static inline size_t mem_used(const mem_context *ctx)
+{
+    return ctx->closed_used + mem_bump_used(ctx);
+}
+
+/* Takes note of what is used, before it shrinks, and counts the reset. Returns the bytes used. */
+static inline size_t mem_note_reset(mem_context *ctx)
+{
+    size_t used = mem_used(ctx);
+    if (used > ctx->peak)
+        ctx->peak = used;
+    ctx->resets++;
+    return used;
 }
 
 /* Whether nothing is allocated, at either end. */
@@ -180,8 +193,13 @@ static inline unsigned mem_rank(size_t size)
     return size == MEM_BLOCK_HUGE ? MEM_RANK_HUGE : MEM_RANK_MEASURED;
 }
 
-/* A block of MEM_BLOCK_HUGE bytes, aligned to as many; no other has that size. NULL: no memory. */
-mem_block *mem_blocks_take_huge(mem_blocks *blocks);
+/* mem_blocks_take for a size that mem_block_size has given, or MEM_BLOCK_HUGE: aligned to as many
+ * bytes, and no other block has that size. NULL: no memory. */
+mem_block *mem_blocks_take_whole(mem_blocks *blocks, size_t whole);
+
+/* Gives back all that an arena has, which holds `held` bytes: its bump blocks, as push_block chains
+ * them (arena.c), and its large ones, chained by `next`; NULL: none. Returns the bytes given. */
+size_t mem_blocks_give_all(mem_blocks *blocks, mem_block *newest, mem_block *large, size_t held);
 
 /* Makes `block`, mapped to measure, `size` bytes with its header, also larger than that; it
  * may move. NULL: no memory, and `block` is still valid. */

@@ -3,6 +3,8 @@
  * a context needed is what it holds when it is about to be reset, before anything is given back:
  * afterwards there is nothing left to see. That many are at work at once is a spike, and what they
  * hold together is not kept. */
+#include <limits.h>
+
 #include "internal.h"
 
 #define UPPER 32u /* one peak in so many may be larger than what is kept */
@@ -13,10 +15,9 @@ static_assert((size_t)RANK_MIN << (MEM_PEAK_RANKS - 1) >= LIMIT_MAX, "every limi
 
 void mem_retention_note(struct mem_retention *retention, size_t peak)
 {
-    unsigned rank = 0;
-    while (rank < MEM_PEAK_RANKS - 1 && (size_t)RANK_MIN << rank < peak)
-        rank++;
-    retention->peaks[rank]++;
+    size_t times = peak > 0 ? (peak - 1) / RANK_MIN : 0; /* beyond the first RANK_MIN */
+    unsigned rank = times ? CHAR_BIT * sizeof(long) - (unsigned)__builtin_clzl(times) : 0;
+    retention->peaks[rank < MEM_PEAK_RANKS ? rank : MEM_PEAK_RANKS - 1]++;
 }
 
 void mem_retention_age(struct mem_retention *retention)

@@ -165,7 +165,7 @@ static void huge_blocks_are_aligned_and_shared(void **state)
 {
     struct fixture *f = *state;
     retain(f, 0);
-    mem_block *block = mem_blocks_take_huge(f->blocks);
+    mem_block *block = mem_blocks_take_whole(f->blocks, MEM_BLOCK_HUGE);
     assert_int_equal((uintptr_t)block % MEM_BLOCK_HUGE, 0);
     assert_int_equal(block->size, MEM_BLOCK_HUGE);
     mem_blocks_give(f->blocks, block);
@@ -175,7 +175,7 @@ static void huge_blocks_are_aligned_and_shared(void **state)
     other = mem_blocks_resize(f->blocks, other, 5 * MIB);
     other = mem_blocks_resize(f->blocks, other, MEM_BLOCK_HUGE); /* and stays so */
     assert_non_null(other);
-    assert_ptr_equal(mem_blocks_take_huge(f->blocks), block);
+    assert_ptr_equal(mem_blocks_take_whole(f->blocks, MEM_BLOCK_HUGE), block);
     mem_blocks_give(f->blocks, other);
     assert_int_equal(idle_in_depot(f), 0);
     mem_blocks_give(f->blocks, block);
