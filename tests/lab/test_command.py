@@ -46,13 +46,14 @@ def test_what_cannot_be_written_is_said_before_anything_runs(tmp_path, command, 
     assert run.stderr == f"loadtest/run: {says.format(tmp=tmp_path)}\n"
 
 
-@pytest.mark.parametrize("words, says", [
-    (["--bogus"], "loadtest/run compare: error: unrecognized arguments: --bogus"),
-    (["--connections", "0"], "see loadtest/README.md"),
+@pytest.mark.parametrize("command, words, says", [
+    ("compare", ["--bogus"], "loadtest/run compare: error: unrecognized arguments: --bogus"),
+    ("compare", ["--connections", "0"], "see loadtest/README.md"),
+    ("peers", ["--workload", "json,nope"], "there is no workload 'nope'; there are: json, transfer,"),
 ])
-def test_a_wrong_flag_is_answered_with_the_usage_of_its_command(words, says):
-    run = ended("compare", *words)
-    assert run.returncode == 2 and run.stderr.startswith("usage: loadtest/run compare ")
+def test_a_wrong_flag_is_answered_with_the_usage_of_its_command(command, words, says):
+    run = ended(command, *words)
+    assert run.returncode == 2 and run.stderr.startswith(f"usage: loadtest/run {command} ")
     assert says in " ".join(run.stderr.split())
 
 
