@@ -19,6 +19,24 @@ static void add_allow(route *r, const char *name)
 static_assert(sizeof "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" <= sizeof((route *)0)->allow,
               "every method fits into Allow");
 
+/* A parameter's braces stand around its whole segment; what has no name, or a brace elsewhere, is
+ * more likely a slip than meant. */
+static bool add_segment(route *r, const char *text, size_t length)
+{
+    bool param = length > 2 && text[0] == '{' && text[length - 1] == '}';
+    size_t around = param ? 1 : 0;
+    text += around;
+    length -= 2 * around;
+    if (memchr(text, '{', length) || memchr(text, '}', length))
+        return false;
+    r->segment[r->segments].param = param;
+    r->segment[r->segments].text = text;
+    r->segment[r->segments].length = (unsigned)length;
+    r->segments++;
+    r->params += param;
+    return true;
+}
+
 static bool compile(route *r, const slate_route *is, const char *module, unsigned index)
 {
     r->is = is;
@@ -35,12 +53,12 @@ static bool compile(route *r, const slate_route *is, const char *module, unsigne
             log_error("Route \"%s\" has more than %d segments.", is->path, SEGMENTS_MAX);
             return false;
         }
-        bool param = end - at >= 2 && at[0] == '{' && end[-1] == '}';
-        r->segment[r->segments].param = param;
-        r->segment[r->segments].text = param ? at + 1 : at;
-        r->segment[r->segments].length = (unsigned)(end - at - (param ? 2 : 0));
-        r->segments++;
-        r->params += param;
+        if (!add_segment(r, at, (size_t)(end - at))) {
+            log_error("Route \"%s\": braces stand around a whole segment, and a name, as in "
+                      "/items/{id}.",
+                      is->path);
+            return false;
+        }
         if (*end == '\0')
             break;
         at = end + 1;

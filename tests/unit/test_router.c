@@ -116,6 +116,12 @@ static void wrong_tables_are_refused(void **state)
     assert_null(create(deep));
     assert_null(create(greedy));
     assert_null(create(mute));
+    static const char *const braces[] = {"/q/{",  "/q/}",    "/q/{}",    "/{a}b",
+                                         "/b{a}", "/{a}{b}", "/{{a}}/b", "/a/{b/c}"};
+    for (size_t i = 0; i < sizeof braces / sizeof *braces; i++) {
+        const slate_route wrong[] = {{.path = braces[i], .on = {nothing}}, {0}};
+        assert_null(create(wrong));
+    }
 }
 
 static void a_path_belongs_to_one_route(void **state)
