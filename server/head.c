@@ -208,29 +208,32 @@ static bool media_type_accepted(const char *type, const char *list)
     return false;
 }
 
-static bool find_verb(const char *method, slate_method *ret_verb)
+const char *const http_method_names[METHODS] = {
+    [METHOD_GET] = "GET",         [METHOD_HEAD] = "HEAD",   [METHOD_POST] = "POST",
+    [METHOD_PUT] = "PUT",         [METHOD_PATCH] = "PATCH", [METHOD_DELETE] = "DELETE",
+    [METHOD_OPTIONS] = "OPTIONS", [METHOD_OTHER] = "other",
+};
+
+/* Of those that a route may have a handler for. */
+static const slate_method verbs[METHOD_OPTIONS] = {
+    [METHOD_GET] = SLATE_GET, [METHOD_HEAD] = SLATE_GET,    [METHOD_POST] = SLATE_POST,
+    [METHOD_PUT] = SLATE_PUT, [METHOD_PATCH] = SLATE_PATCH, [METHOD_DELETE] = SLATE_DELETE,
+};
+
+static http_method find_method(const char *name)
 {
-    static const struct {
-        const char *name;
-        slate_method verb;
-    } verbs[] = {{"GET", SLATE_GET}, {"HEAD", SLATE_GET},    {"POST", SLATE_POST},
-                 {"PUT", SLATE_PUT}, {"PATCH", SLATE_PATCH}, {"DELETE", SLATE_DELETE}};
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-        if (strcmp(method, verbs[i].name) == 0) {
-            *ret_verb = verbs[i].verb;
-            return true;
-        }
-    }
-    return false;
+    http_method method = METHOD_GET;
+    while (method < METHOD_OTHER && strcmp(name, http_method_names[method]) != 0)
+        method++;
+    return method;
 }
 
 /* What can be said before the body: route, method, media type, expectation. */
 static early_answer decide_early(slate_request *req, const header_scan *scan, uint64_t body)
 {
-    slate_method verb = SLATE_GET;
-    bool known = find_verb(req->method, &verb);
-    req->verb = verb;
-    bool asks_options = strcmp(req->method, "OPTIONS") == 0;
+    bool has_verb = req->known < METHOD_OPTIONS, asks_options = req->known == METHOD_OPTIONS;
+    if (has_verb)
+        req->verb = verbs[req->known];
     if (asks_options && strcmp(req->path, "*") == 0)
         return EARLY_OPTIONS;
     req->route = router_match(req->conn->listener->routes, req->path, &req->request, req->params,
@@ -239,11 +242,11 @@ static early_answer decide_early(slate_request *req, const header_scan *scan, ui
         return EARLY_NOT_FOUND;
     if (asks_options)
         return EARLY_OPTIONS;
-    if (!known || !req->route->is->on[verb])
+    if (!has_verb || !req->route->is->on[req->verb])
         return EARLY_NOT_ALLOWED;
     if (scan->expect && strcasecmp(scan->expect, "100-continue") != 0)
         return EARLY_EXPECTATION;
-    const char *consumes = req->route->is->consumes[verb];
+    const char *consumes = req->route->is->consumes[req->verb];
     if (consumes && (body > 0 || req->media_type) &&
         (!req->media_type || !media_type_accepted(req->media_type, consumes)))
         return EARLY_MEDIA_TYPE;
@@ -253,6 +256,7 @@ static early_answer decide_early(slate_request *req, const header_scan *scan, ui
 request_head http_read_head(slate_request *req, const char *url)
 {
     header_scan scan = {.req = req};
+    req->known = find_method(req->method);
     MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, scan_value,
                                 &scan);
     if (!percent_valid(url))

@@ -145,6 +145,8 @@ static enum MHD_Result answer_now(slate_request *req)
 static const char *path_of(const char *target)
 {
     static const char *const schemes[] = {"http://", "https://"};
+    if (target[0] == '/') /* nearly all */
+        return target;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         size_t length = strlen(schemes[i]);
         if (strncasecmp(target, schemes[i], length) == 0) {

@@ -45,13 +45,24 @@ static inline uint64_t counter_get(const counter *c)
 #define DURATION_BUCKETS 15
 #define STATUS_SLOTS 24
 
-#define METHOD_SLOTS 8
+/* The methods that are told apart; their names are in head.c. */
+typedef enum {
+    METHOD_GET,
+    METHOD_HEAD,
+    METHOD_POST,
+    METHOD_PUT,
+    METHOD_PATCH,
+    METHOD_DELETE,
+    METHOD_OPTIONS,
+    METHOD_OTHER,
+    METHODS
+} http_method;
 
 typedef struct route_counters {
-    counter answers[METHOD_SLOTS][STATUS_SLOTS]; /* by metrics.c's tables */
-    counter duration[DURATION_BUCKETS];          /* requests, not cumulative; the last is +Inf */
-    counter duration_ns;                         /* sum */
-    counter bytes_in, bytes_out;                 /* of bodies */
+    counter answers[METHODS][STATUS_SLOTS]; /* statuses by metrics.c's table */
+    counter duration[DURATION_BUCKETS];     /* requests, not cumulative; the last is +Inf */
+    counter duration_ns;                    /* sum */
+    counter bytes_in, bytes_out;            /* of bodies */
 } route_counters;
 
 /* ---- Server ------------------------------------------------------------------------------------ */
@@ -265,6 +276,7 @@ struct slate_request {
     struct MHD_Connection *mhd;
 
     const char *method, *path; /* libmicrohttpd's memory, valid until completion */
+    http_method known;         /* which method that is */
     bool http_1_0;
     slate_method verb;  /* HEAD is SLATE_GET */
     const route *route; /* NULL: unknown path */
@@ -344,6 +356,8 @@ void waits_refuse(server *s);
 /* ---- Translation to libmicrohttpd (http.c, stream.c, listener.c) ------------------------------------------- */
 
 const char *microhttpd_version(void);
+/* "GET", …; "other" */
+extern const char *const http_method_names[METHODS];
 const char *http_header(slate_request *req, const char *name);
 const char *http_query(slate_request *req, const char *name);
 bool http_each_query(slate_request *req, slate_query_visitor *visit, void *arg);

@@ -14,18 +14,6 @@ static const short statuses[STATUS_SLOTS] = {200, 201, 202, 204, 304, 400, 401, 
                                              404, 405, 406, 408, 409, 412, 413, 415,
                                              417, 422, 428, 429, 500, 501, 503, 507};
 
-/* The last stands for any other: labels are a closed set. */
-static const char *const methods[METHOD_SLOTS] = {"GET",   "HEAD",   "POST",    "PUT",
-                                                  "PATCH", "DELETE", "OPTIONS", "other"};
-
-static unsigned method_slot(const char *method)
-{
-    unsigned i = 0;
-    while (i < METHOD_SLOTS - 1 && strcmp(methods[i], method) != 0)
-        i++;
-    return i;
-}
-
 static unsigned status_slot(int status)
 {
     for (unsigned i = 0; i < STATUS_SLOTS; i++)
@@ -48,7 +36,7 @@ void metrics_count(slate_request *req, int64_t now_ns)
     unsigned bucket = 0;
     while (bucket < DURATION_BUCKETS - 1 && ns > (int64_t)bounds_us[bucket] * 1000)
         bucket++;
-    counter_add(&c->answers[method_slot(req->method)][status_slot(req->status)], 1);
+    counter_add(&c->answers[req->known][status_slot(req->status)], 1);
     counter_add(&c->duration[bucket], 1);
     counter_add(&c->duration_ns, (uint64_t)ns);
     counter_add(&c->bytes_in, req->received);
@@ -110,7 +98,7 @@ static route_counters sum_route(server *s, size_t index)
         if (w->admin)
             continue;
         const route_counters *c = &w->by_route[index];
-        for (int v = 0; v < METHOD_SLOTS; v++)
+        for (int v = 0; v < METHODS; v++)
             for (int i = 0; i < STATUS_SLOTS; i++)
                 sum.answers[v][i] += counter_get(&c->answers[v][i]);
         for (int i = 0; i < DURATION_BUCKETS; i++)
@@ -129,11 +117,11 @@ static const char *route_label(const router *routes, size_t index)
 
 static void put_answers(page *p, const char *label, const route_counters *sum)
 {
-    for (int v = 0; v < METHOD_SLOTS; v++)
+    for (int v = 0; v < METHODS; v++)
         for (int i = 0; i < STATUS_SLOTS; i++)
             if (sum->answers[v][i] > 0)
                 put(p, "http_requests_total{route=\"%s\",method=\"%s\",code=\"%d\"} %llu\n", label,
-                    methods[v], statuses[i], (unsigned long long)sum->answers[v][i]);
+                    http_method_names[v], statuses[i], (unsigned long long)sum->answers[v][i]);
 }
 
 static void put_durations(page *p, const char *label, const route_counters *sum)

@@ -266,8 +266,7 @@ void request_end(slate_request *req, bool sent, int64_t now_ns)
 {
     worker *w = req->worker;
     server *s = w->owner;
-    /* Without an answer of ours the library may have used the method's memory for its own. */
-    if (req->status != 0 && strcmp(req->method, "HEAD") == 0)
+    if (req->known == METHOD_HEAD)
         req->answer_size = 0; /* it was not sent */
     if (!w->admin)
         metrics_count(req, now_ns);

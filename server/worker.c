@@ -87,10 +87,8 @@ worker *worker_this(void)
     return this_worker;
 }
 
-worker *worker_current(listener *on)
+static __attribute__((noinline)) worker *begin_worker(listener *on)
 {
-    if (this_worker)
-        return this_worker;
     worker *w = worker_create(on);
     if (!w)
         return NULL;
@@ -105,6 +103,11 @@ worker *worker_current(listener *on)
         log_warning("Worker %u gives its memory back only when the server stops.", w->number);
     this_worker = w;
     return w;
+}
+
+worker *worker_current(listener *on)
+{
+    return this_worker ? this_worker : begin_worker(on);
 }
 
 bool workers_init(server *s)
