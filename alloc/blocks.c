@@ -315,11 +315,6 @@ mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size)
     return moved;
 }
 
-void mem_block_rest(mem_block *block)
-{
-    mem_poison((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER);
-}
-
 mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks)
 {
     return (mem_blocks_stats){

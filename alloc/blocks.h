@@ -79,9 +79,6 @@ void mem_blocks_clear(mem_blocks *blocks);
  * zeroed. NULL: no memory, or size cannot be represented. */
 mem_block *mem_blocks_take(mem_blocks *blocks, size_t size);
 void mem_blocks_give(mem_blocks *blocks, mem_block *block);
-/* Lets AddressSanitizer report any use of a lent block's payload until an arena that begins in it
- * hands it out again. Nothing in other builds. */
-void mem_block_rest(mem_block *block);
 /* The bytes that mem_blocks_take(size) will really hold. 0: cannot be represented. */
 size_t mem_block_size(size_t size);
 

@@ -18,10 +18,16 @@ void mem_context_init(mem_context *ctx, mem_context *parent, const char *name, c
         parent ? parent->kind->debug : __atomic_load_n(&mem_debug_default, __ATOMIC_RELAXED);
     if (debug)
         kind = mem_debug_kind(debug, kind);
-    *ctx = (mem_context){.kind = kind, .parent = parent, .name = name, .embedded = true};
-    if (!parent)
-        return;
+    *ctx = (mem_context){.kind = kind, .name = name, .embedded = true};
+    if (parent)
+        mem_attach(ctx, parent);
+}
+
+void mem_attach(mem_context *ctx, mem_context *parent)
+{
+    assert(!ctx->parent && !ctx->child && mem_is_empty(ctx));
     ctx->budget = parent->budget;
+    ctx->parent = parent;
     ctx->next = parent->child;
     if (ctx->next)
         ctx->next->prev = ctx;
@@ -86,6 +92,14 @@ void mem_reset(mem_context *ctx)
     if (ctx->callbacks || ctx->child)
         end_dependents(ctx);
     release(ctx);
+}
+
+void mem_detach(mem_context *ctx)
+{
+    assert(mem_current_context != ctx);
+    mem_reset(ctx);
+    leave_tree(ctx);
+    ctx->budget = NULL;
 }
 
 void mem_delete(mem_context *ctx)

@@ -156,6 +156,13 @@ void mem_reset(mem_context *ctx);
 /* Reset, then leaves the tree; frees the struct unless it was embedded. NULL is allowed. */
 void mem_delete(mem_context *ctx);
 
+/* Hangs `ctx`, an empty root, under `parent`, and charges it to the parent's budget. It must be of the
+ * parent's thread. */
+void mem_attach(mem_context *ctx, mem_context *parent);
+/* Reset, then leaves the tree and the budget: a root that is ready for mem_attach, which costs less
+ * than to end a context and make it anew. */
+void mem_detach(mem_context *ctx);
+
 /* Registers `callback` (the caller's struct) to run at the next reset. */
 void mem_on_reset(mem_context *ctx, mem_callback *callback);
 

@@ -12,7 +12,7 @@ mem_context *slate_request_context(slate_request *req)
 
 mem_context *slate_scratch_context(slate_request *req)
 {
-    return &req->scratch;
+    return &req->worker->scratch;
 }
 
 slate_method slate_request_method(const slate_request *req)
@@ -101,7 +101,7 @@ json_t *slate_own(slate_request *req, json_t *tree)
 {
     if (!tree)
         return NULL;
-    owned_tree *owned = mem_alloc(&req->scratch, sizeof *owned);
+    owned_tree *owned = mem_alloc(&req->worker->scratch, sizeof *owned);
     if (!owned) {
         json_bridge_release(tree);
         return NULL;

@@ -151,7 +151,8 @@ struct worker {
     door door;           /* callbacks run inside it */
     mem_context context; /* the worker level of the tree: parent of its requests */
     mem_blocks *blocks;
-    mem_block *scratch_block;         /* arena: the first block of every scratch, always hot */
+    mem_context scratch;              /* of the request whose handler runs: one at a time */
+    mem_block *scratch_block;         /* arena: its first block, always hot */
     mem_pool *requests, *connections; /* NULL with --pool off */
     uint64_t next_id;                 /* of requests; with id_seed, unique in the process */
     uint64_t id_seed;
@@ -269,7 +270,6 @@ typedef struct owned_tree {
 
 struct slate_request {
     _Alignas(MEM_ALIGN) mem_context request; /* aligned, as the first blocks follow the struct */
-    mem_context scratch;                     /* open while request_run runs */
     mem_budget budget;
     worker *worker;
     connection *conn;

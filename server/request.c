@@ -194,27 +194,18 @@ static void release_trees(slate_request *req)
     assert(json_bridge_outstanding() == 0 && "a handler made a tree and did not slate_own it");
 }
 
-/* One handler runs at a time on a worker, so all of them begin in the same block. Returns what was
- * current before. */
+/* Lends the worker's scratch context to the request. Returns what was current before. */
 static mem_context *open_scratch(slate_request *req)
 {
-    worker *w = req->worker;
-    if (w->scratch_block)
-        mem_arena_init(&req->scratch, &req->request, "scratch", w->blocks,
-                       (char *)w->scratch_block + MEM_BLOCK_HEADER,
-                       w->scratch_block->size - MEM_BLOCK_HEADER);
-    else
-        mem_heap_init(&req->scratch, &req->request, "scratch");
-    return mem_switch(&req->scratch);
+    mem_attach(&req->worker->scratch, &req->request);
+    return mem_switch(&req->worker->scratch);
 }
 
 static void close_scratch(slate_request *req, mem_context *before)
 {
     release_trees(req);
     mem_switch(before);
-    mem_delete(&req->scratch);
-    if (req->worker->scratch_block)
-        mem_block_rest(req->worker->scratch_block);
+    mem_detach(&req->worker->scratch);
 }
 
 /* After a handler or a continuation. false: the request waits. */

@@ -75,10 +75,15 @@ static worker *worker_create(listener *on)
     }
     if (getrandom(&w->id_seed, sizeof w->id_seed, GRND_NONBLOCK) != sizeof w->id_seed)
         w->id_seed = (uintptr_t)w ^ (uint64_t)s->started_ms;
-    if (arena)
+    if (arena) {
         mem_arena_init(&w->context, NULL, "worker", w->blocks, NULL, 0);
-    else
+        mem_arena_init(&w->scratch, NULL, "scratch", w->blocks,
+                       (char *)w->scratch_block + MEM_BLOCK_HEADER,
+                       w->scratch_block->size - MEM_BLOCK_HEADER);
+    } else {
         mem_heap_init(&w->context, NULL, "worker");
+        mem_heap_init(&w->scratch, NULL, "scratch");
+    }
     return w;
 }
 

@@ -296,6 +296,45 @@ static void block_that_the_system_refuses_is_not_charged(void **state)
 }
 #endif
 
+/* One context in turn for two that have budgets; the refusal of one is none of the other. */
+static void lent_context_is_charged_to_whom_it_is_lent(void **state)
+{
+    struct fixture *f = *state;
+    static _Alignas(MEM_ALIGN) char first[1000];
+    mem_context lent;
+    if (f->kind == ARENA)
+        mem_arena_init(&lent, NULL, "lent", f->blocks, first, sizeof first);
+    else
+        mem_heap_init(&lent, NULL, "lent");
+    for (int round = 0; round < 4; round++) {
+        mem_budget budget;
+        mem_budget_init(&budget, round % 2 ? MIB : 1, NULL);
+        mem_context borrower;
+        embed(f, &borrower, NULL, "borrower");
+        mem_set_budget(&borrower, &budget);
+        mem_attach(&lent, &borrower);
+        assert_ptr_equal(borrower.child, &lent);
+        if (round % 2) {
+            assert_non_null(mem_alloc(&lent, 100));
+            assert_non_null(mem_alloc(&lent, 5000));
+            assert_true(budget.used > 0);
+            assert_int_equal(mem_total_held(&borrower), budget.used);
+            assert_int_equal(budget.refused, MEM_GRANTED);
+        } else {
+            while (mem_alloc(&lent, 100)) {
+            }
+            assert_int_equal(budget.refused, MEM_OVER_LIMIT);
+        }
+        mem_detach(&lent);
+        assert_null(borrower.child);
+        assert_int_equal(budget.used, 0);
+        mem_delete(&borrower);
+        assert_non_null(mem_alloc(&lent, 100)); /* it is on its own, and owes nobody */
+        mem_reset(&lent);
+    }
+    mem_delete(&lent);
+}
+
 static void overflowing_array_is_a_refusal_too(void **state)
 {
     struct fixture *f = *state;
@@ -401,6 +440,7 @@ int main(void)
 #if !MEM_CHECKED
         ONE(block_that_the_system_refuses_is_not_charged),
 #endif
+        BOTH(lent_context_is_charged_to_whom_it_is_lent),
         BOTH(overflowing_array_is_a_refusal_too),
         BOTH(threads_never_pass_the_total),
     };
