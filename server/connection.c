@@ -1,9 +1,11 @@
 /* Connections: pooled structs, each owned by its worker. It owns the request in flight, since
- * libmicrohttpd does not always call back when a request ends. The housekeeper reaps the slow:
- * libmicrohttpd's own time-out counts silence only, so a byte now and then would live for ever. */
+ * libmicrohttpd does not always call back when a request ends. The housekeeper reaps the slow, and
+ * the silent, of whom the kernel knows since when they are: libmicrohttpd's own time-out is off, since
+ * it would read the clock and take a lock several times a request. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -86,7 +88,9 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
         memcpy(&conn->remote, address, sizeof(struct sockaddr_in));
     else if (address && address->sa_family == AF_INET6)
         memcpy(&conn->remote, address, sizeof(struct sockaddr_in6));
-    connection_set_deadline(conn, clock_ms(), on->owner->opts.header_timeout);
+    int64_t now = clock_ms();
+    connection_set_deadline(conn, now, on->owner->opts.header_timeout);
+    conn->look_ms = now + on->owner->opts.idle_timeout;
     conn->awaits = AWAITS_REST;
     pthread_mutex_lock(&w->lock);
     conn->next = w->open_connections;
@@ -181,8 +185,33 @@ static bool has_left(connection *conn)
     return false;
 }
 
+/* For how many milliseconds no data has come or gone, as the kernel notes for every socket. What only
+ * fills its buffers, and is not taken, does not go. */
+static unsigned ask_silence(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return 0;
+    return info.tcpi_last_data_recv < info.tcpi_last_data_sent ? info.tcpi_last_data_recv
+                                                               : info.tcpi_last_data_sent;
+}
+
+/* Asks no sooner than the answer can be yes: once in an idle time-out, however much is going on. */
+static bool is_silent(connection *conn, int64_t now_ms)
+{
+    unsigned limit = conn->worker->owner->opts.idle_timeout;
+    if (now_ms < conn->look_ms)
+        return false;
+    unsigned silence = ask_silence(conn->fd);
+    if (silence < limit)
+        conn->look_ms = now_ms + limit - silence;
+    return silence >= limit;
+}
+
 void connections_reap(server *s, int64_t now_ms)
 {
+    unsigned idle = s->opts.idle_timeout;
     pthread_mutex_lock(&s->lock);
     worker *first = s->workers;
     pthread_mutex_unlock(&s->lock);
@@ -195,7 +224,9 @@ void connections_reap(server *s, int64_t now_ms)
                 continue;
             }
             int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
-            if (deadline == 0 || now_ms < deadline)
+            if (deadline == 0) /* it is not the client's turn, who may be silent */
+                conn->look_ms = now_ms + idle;
+            if (deadline == 0 || (now_ms < deadline && !is_silent(conn, now_ms)))
                 continue;
             /* Unless the worker has met it meanwhile, and set the next. */
             if (__atomic_compare_exchange_n(&conn->deadline_ms, &deadline, 0, false,

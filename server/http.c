@@ -209,18 +209,10 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
         return answer_now(req);
     }
     connection_await(conn, head.body > 0 ? AWAITS_REST : AWAITS_NOTHING);
-    connection_set_deadline(conn, req->begun_ns / 1000000,
-                            head.body > 0 ? on->owner->opts.body_timeout : 0);
+    connection_set_deadline(conn, req->begun_ns / 1000000, on->owner->opts.body_timeout);
     if (head.body > 0 && (!keep_names(req) || !request_expect_body(req, head.body)))
         return answer_now(req);
     return MHD_YES;
-}
-
-/* As long again to read the answer as to send the body, from the headers or the last wait on. */
-static void set_answer_deadline(slate_request *req)
-{
-    connection_set_deadline(req->conn, req->wait ? clock_ms() : req->begun_ns / 1000000,
-                            2 * request_server(req)->opts.body_timeout);
 }
 
 static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
@@ -231,19 +223,21 @@ static enum MHD_Result go_on(slate_request *req, const char *data, size_t *size)
         return wanted ? MHD_YES : MHD_NO;
     }
     connection_await(req->conn, AWAITS_NOTHING);
-    set_answer_deadline(req);
+    connection_set_deadline(req->conn, 0, 0); /* the server's turn; a wait has a limit of its own */
     /* Once it is told to stop, the library drops what begin() has answered, and calls again. */
-    bool answered = !req->wait && (req->answered || request_run(req));
+    bool waited = false, answered = !req->wait && (req->answered || request_run(req));
     while (!answered) {
         awakening next;
-        connection_set_deadline(req->conn, 0, 0); /* the wait has a limit of its own */
+        waited = true;
         if (wait_sleep(req))
             return MHD_YES; /* called again when it is over */
-        set_answer_deadline(req);
         if (!wait_over(req, &next))
             return MHD_NO;
         answered = request_go_on(req, &next);
     }
+    /* As long again to read the answer as to send the body, from the headers or the last wait on. */
+    connection_set_deadline(req->conn, waited ? clock_ms() : req->begun_ns / 1000000,
+                            2 * request_server(req)->opts.body_timeout);
     return queue_answer(req);
 }
 
@@ -309,6 +303,11 @@ void http_on_connection(void *arg, struct MHD_Connection *mhd, void **socket_con
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     *socket_context =
         connection_open(arg, fd ? fd->connect_fd : -1, address ? address->client_addr : NULL);
+    /* Without memory for the struct it gets its 503, and nobody of ours sees that it is silent. */
+    const listener *on = arg;
+    if (!*socket_context)
+        (void)MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        (on->owner->opts.idle_timeout + 999) / 1000);
 }
 
 /* Escapes are decoded after the path is split (router.c), never before. */

@@ -209,7 +209,9 @@ struct connection {
         *request; /* the one in flight, or NULL: released with the connection at the latest */
     int fd;       /* valid while in the worker's list */
     int64_t deadline_ms; /* atomic; monotonic; when the reaper shuts it: the next request's headers
-                               (or, with a request, its body) must be complete by then; 0: none */
+                               (or, with a request, its body) must be complete by then; 0: it is
+                               the server's turn */
+    int64_t look_ms;     /* the reaper's: when it next looks whether the client is silent */
     connection_awaits awaits; /* atomic */
     bool linger;              /* the answer closes it while the client may still be sending */
     bool answered;            /* the newest request's answer was sent whole */
@@ -226,10 +228,11 @@ void connection_close(connection *conn);
 /* Whether the client has ended its side and all that it sent has been read, or the connection broke. */
 bool connection_has_ended(const connection *conn);
 void connection_await(connection *conn, connection_awaits what);
-/* Sets the time from now at which the connection is shut; 0: none. */
+/* Sets the time from now at which the connection is shut; 0: none, and the client may be silent. */
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
-/* Shuts connections that are past their deadline, or whose client has ended its side unseen:
- * libmicrohttpd 0.9.75 does not see an end that comes together with data. From the housekeeper. */
+/* Shuts connections that are past their deadline, or have one and were silent for the idle time-out,
+ * or whose client has ended its side unseen: libmicrohttpd 0.9.75 does not see an end that comes
+ * together with data. From the housekeeper. */
 void connections_reap(server *s, int64_t now_ms);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */

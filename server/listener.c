@@ -84,17 +84,15 @@ __attribute__((visibility("default"))) int epoll_wait(int epoll_fd, struct epoll
 static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
 {
     const options *opts = &l->owner->opts;
-    /* libmicrohttpd's time-out is of silence, in seconds. */
-    unsigned silence = (opts->idle_timeout + 999) / 1000;
     unsigned all = l->admin ? ADMIN_CONNECTIONS : opts->max_connections;
     unsigned connections = all / threads + (l->loop_count < all % threads);
     return MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         http_on_request, l, MHD_OPTION_EXTERNAL_LOGGER, http_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-        fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, silence,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, opts->connection_memory, MHD_OPTION_NOTIFY_COMPLETED,
-        http_on_completed, l, MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, l,
-        MHD_OPTION_UNESCAPE_CALLBACK, http_keep_escapes, NULL, MHD_OPTION_END);
+        fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        opts->connection_memory, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, l,
+        MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, l, MHD_OPTION_UNESCAPE_CALLBACK,
+        http_keep_escapes, NULL, MHD_OPTION_END);
 }
 
 bool listener_open(listener *l, const char *address)

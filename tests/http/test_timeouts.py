@@ -93,6 +93,22 @@ def test_a_connection_that_waits(server):
     until(lambda: one.metric("slate_connections") == 0, "no connection left")
 
 
+def test_a_body_that_falls_silent(server):
+    one = server(*LONG, "--idle-timeout", "1s")
+    connection = one.connect()
+    connection.send(HEAD + b"[1,")
+    connection.assert_closed()
+    one.assert_at_rest()
+
+
+def test_an_answer_of_which_nothing_is_read(server):
+    one = server(*LONG, "--idle-timeout", "1s", "--request-memory", "0")
+    connection = one.connect(window=4096)
+    connection.start("POST", "/echo?pretty", body=swelling(40_000))
+    until(lambda: one.metric("slate_requests_aborted_total") == 1, "the answer given up")
+    one.assert_at_rest()
+
+
 def test_a_connection_in_use_is_kept(server):
     """Requests that follow one another are never idle for long, whatever the sum."""
     one = server(*LONG, "--idle-timeout", "10s", "--header-timeout", "10s", "--body-timeout", "10s")

@@ -209,9 +209,10 @@ def test_a_client_that_leaves(waiting, way, waits):
     assert one.request("GET", "/wait/now").body == b"w"
 
 
-def test_the_deadline_of_a_request_does_not_run_while_it_waits(waiting):
-    """Else what has been done meanwhile would get no answer. The wait has a limit of its own."""
-    one = waiting("--body-timeout", "100ms")
+def test_no_deadline_of_a_request_runs_while_it_waits(waiting):
+    """Else what has been done meanwhile would get no answer. The wait has a limit of its own, and a
+    client that waits with it is not silent."""
+    one = waiting("--body-timeout", "100ms", "--idle-timeout", "500ms")
     assert one.request("GET", "/wait/1000,1000").body == b"ww"
     assert one.request("GET", "/wait/never?within=1000").body == b"t"
     assert_at_rest(one)
