@@ -3,11 +3,13 @@
 #ifndef STORE_MODEL_H
 #define STORE_MODEL_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../handlers/store/store.h"
+#include "long_double.h"
 
 #define MODEL_DOCUMENTS_MAX 300
 #define MODEL_ID 24
@@ -106,6 +108,7 @@ static const struct model_value model_values[] = {
     COMPOSITE("{}"),
 };
 #define MODEL_VALUES (sizeof model_values / sizeof *model_values)
+#define MODEL_MISSING 0
 #define MODEL_SMALL 6 /* values of "w" begin there: 1, 1.0, 2 */
 
 struct model_document {
@@ -128,10 +131,27 @@ static inline size_t model_small(void)
     return MODEL_SMALL + model_random(3);
 }
 
+/* Whether it can be compared. SQLite's backend (sqlite_key.c) and this model compare numbers beyond
+ * 2^53 in long doubles; where those are no wider than doubles, what is no double there is left out:
+ * 2^53 + 1, as well as 1.152921504606847e18, which is 2^60 + 24 and not the double 2^60. */
+static inline bool model_can_compare(const struct model_value *v)
+{
+    char digits[32];
+    if (v->is != STORE_NUMBER || long_double_is_wide())
+        return true;
+    double nearest = strtod(v->text, NULL);
+    if (fabs(nearest) < 0x1p53 || fabs(nearest) > 0x1p63)
+        return true;
+    int size = snprintf(digits, sizeof digits, "%.0f", nearest);
+    return strncmp(v->text, digits, (size_t)size) == 0;
+}
+
 /* Document `n`: the values take turns, so that each is there. Ids are in the order of `n`. */
 static inline void model_make_document(struct model_document *d, size_t n)
 {
     d->v = &model_values[n % MODEL_VALUES];
+    if (!model_can_compare(d->v))
+        d->v = &model_values[MODEL_MISSING];
     d->w = &model_values[model_small()];
     snprintf(d->id, sizeof d->id, "id-%05zu", n);
     const char *before = d->v->json ? "\"v\":" : "", *json = d->v->json ? d->v->json : "";
@@ -157,11 +177,11 @@ static inline const struct model_document *model_find(const struct model_documen
     return NULL;
 }
 
-/* false: it is composite, which no operand is. */
+/* false: it is composite, which no operand is, or cannot be compared. */
 static inline bool model_operand(size_t value, store_scalar *ret_operand)
 {
     const struct model_value *v = &model_values[value];
-    if (v->is == STORE_COMPOSITE)
+    if (v->is == STORE_COMPOSITE || !model_can_compare(v))
         return false;
     *ret_operand = (store_scalar){.is = v->is, .text = {v->text, v->size}};
     return true;

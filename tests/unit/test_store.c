@@ -781,7 +781,7 @@ static void every_operator_agrees_with_the_model_for_every_kind(void **state)
     for (size_t v = 0; v < MODEL_VALUES; v++) {
         store_scalar operand;
         if (!model_operand(v, &operand))
-            continue; /* no operand can be composite */
+            continue;
         for (int op = STORE_EQ; op <= STORE_GTE; op++) {
             store_filter filter = {.op = (store_comparison)op, .operands = &operand, .count = 1};
             PATH(&filter.path, "v");
