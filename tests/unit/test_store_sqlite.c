@@ -400,48 +400,68 @@ static void no_memory_for_the_count_of_a_17th_collection_is_busy(void **state)
     }
 }
 
-/* A child holds the write lock until it is told. */
-static pid_t lock_elsewhere(int *ret_tell)
+/* Another program, which takes the write lock when it is told, and holds it until it is told. */
+struct program {
+    pid_t child;
+    int tell, hear; /* our ends of two pipes */
+};
+
+static bool hold_lock(int hear, int tell)
 {
-    int locked[2], tell[2];
+    sqlite3 *db;
     char byte;
-    assert_int_equal(pipe(locked), 0);
-    assert_int_equal(pipe(tell), 0);
+    if (read(hear, &byte, 1) != 1)
+        return false;
+    bool holds = sqlite3_open(path, &db) == SQLITE_OK &&
+                 sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+    bool told = write(tell, holds ? "y" : "n", 1) == 1 && read(hear, &byte, 1) == 0;
+    sqlite3_close(db);
+    return told;
+}
+
+/* No connection may be open, for the child would inherit it: SQLite notes a process's locks in its
+ * memory, and a child that believes those notes does not ask the system. */
+static struct program start_program(void)
+{
+    int down[2], up[2];
+    assert_null(database);
+    assert_int_equal(pipe(down), 0);
+    assert_int_equal(pipe(up), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        sqlite3 *db;
-        close(tell[1]);
-        bool holds = sqlite3_open(path, &db) == SQLITE_OK &&
-                     sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
-        bool told = write(locked[1], holds ? "y" : "n", 1) == 1 && read(tell[0], &byte, 1) >= 0;
-        sqlite3_close(db);
-        _exit(!told);
+        close(down[1]);
+        _exit(hold_lock(down[0], up[1]) ? 0 : 1);
     }
-    assert_int_equal(read(locked[0], &byte, 1), 1);
-    assert_int_equal(byte, 'y');
-    close(locked[0]);
-    close(locked[1]);
-    close(tell[0]);
-    *ret_tell = tell[1];
-    return child;
+    close(down[0]);
+    close(up[1]);
+    return (struct program){child, down[1], up[0]};
 }
 
-static void unlock_elsewhere(pid_t child, int tell)
+static void lock_elsewhere(const struct program *other)
+{
+    char byte;
+    assert_int_equal(write(other->tell, "l", 1), 1);
+    assert_int_equal(read(other->hear, &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+}
+
+static void unlock_elsewhere(const struct program *other)
 {
     int status;
-    close(tell);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    close(other->tell);
+    assert_int_equal(waitpid(other->child, &status, 0), other->child);
     assert_int_equal(status, 0);
+    close(other->hear);
 }
 
 static void a_lock_of_another_program_is_busy_at_the_limit(void **state)
 {
-    int tell;
     (void)state;
+    struct program other = start_program();
     open_database(NULL);
     assert_int_equal(write_one(make_put("a", "1")), STORE_OK);
-    pid_t child = lock_elsewhere(&tell);
+    lock_elsewhere(&other);
     int64_t begin = clock_ms();
     store_op *ops[] = {make_put("b", "1"), make_put("c", "1")};
     ops[0]->deadline_ms = begin + 30000;
@@ -455,7 +475,7 @@ static void a_lock_of_another_program_is_busy_at_the_limit(void **state)
     }
     assert_true(store_sqlite.session_alive(writer));
     assert_int_equal(read_one(make(STORE_GET, "a")), STORE_OK); /* reading goes on */
-    unlock_elsewhere(child, tell);
+    unlock_elsewhere(&other);
     assert_int_equal(write_one(make_put("b", "1")), STORE_OK);
 }
 
