@@ -101,6 +101,17 @@ static inline int tear_down(void **state)
     return 0;
 }
 
+/* Gives the fixture a new magazine that retains `bytes`, nothing idle behind it, and no context. */
+static inline void retain(struct fixture *f, size_t bytes)
+{
+    mem_delete(f->ctx);
+    f->ctx = NULL;
+    mem_blocks_delete(f->blocks);
+    mem_depot_clear(f->depot);
+    f->blocks = mem_blocks_create(f->depot, bytes);
+    assert_non_null(f->blocks);
+}
+
 static inline bool is_filled(const void *bytes, size_t size, unsigned char with)
 {
     const unsigned char *p = bytes;

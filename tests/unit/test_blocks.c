@@ -1,5 +1,6 @@
 /* Blocks: sizes and alignment, what a magazine retains, what goes to the depot, how the depot
- * decays, that the system really gets its memory back, and threads that share one depot. */
+ * decays, that the system really gets its memory back, and threads that share one depot. The limit
+ * that a magazine sets itself has test_retain.c. */
 #include "mem_fixture.h"
 
 #include <errno.h>
@@ -19,16 +20,6 @@ static size_t idle_here(struct fixture *f)
 static size_t idle_in_depot(struct fixture *f)
 {
     return mem_depot_get_stats(f->depot).idle;
-}
-
-static void retain(struct fixture *f, size_t bytes)
-{
-    mem_delete(f->ctx);
-    f->ctx = NULL;
-    mem_blocks_delete(f->blocks);
-    mem_depot_clear(f->depot);
-    f->blocks = mem_blocks_create(f->depot, bytes);
-    assert_non_null(f->blocks);
 }
 
 static bool is_mapped(void *p)
@@ -557,169 +548,6 @@ static void contexts_pass_between_threads_on_shared_blocks(void **state)
     mem_blocks_delete(ring.blocks);
 }
 
-/* ---- The adaptive limit ---------------------------------------------------------------------- */
-
-/* One request: `count` blocks of 64 KiB, all of them taken before any is given back. */
-static void use(mem_blocks *blocks, size_t count)
-{
-    mem_context ctx;
-    mem_arena_init(&ctx, NULL, "request", blocks, NULL, 0);
-    for (size_t i = 0; i < 4 * count; i++)
-        assert_non_null(mem_alloc(&ctx, 16000));
-    mem_delete(&ctx);
-}
-
-static size_t idle(const mem_blocks *blocks)
-{
-    return mem_blocks_get_stats(blocks).idle;
-}
-
-static void adaptive_limit_keeps_what_requests_need(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-    for (int period = 0; period < 4; period++) {
-        for (int i = 0; i < 20; i++)
-            use(blocks, 8);
-        mem_depot_decay(f->depot);
-    }
-    assert_in_range(idle(blocks), 8 * 64 * KIB, 9 * 64 * KIB);
-    uint64_t maps = mem_blocks_get_stats(blocks).maps;
-    for (int i = 0; i < 20; i++)
-        use(blocks, 8);
-    assert_int_equal(mem_blocks_get_stats(blocks).maps, maps);
-    mem_blocks_delete(blocks);
-}
-
-/* Takes an array in a context of its own and releases it, by a free or by the reset alone. */
-static void use_array(mem_blocks *blocks, size_t size, bool by_free)
-{
-    mem_context ctx;
-    mem_arena_init(&ctx, NULL, "array", blocks, NULL, 0);
-    char *array = mem_alloc(&ctx, size);
-    assert_non_null(array);
-    memset(array, 1, size);
-    if (by_free)
-        mem_free(&ctx, array, size);
-    mem_delete(&ctx);
-}
-
-static void adaptive_limit_keeps_large_arrays(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    for (int by_free = 0; by_free < 2; by_free++) {
-        mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-        for (size_t i = 0; i < 20; i++) {
-            use_array(blocks, 3 * MIB + i % 3 * 100000, by_free);
-            assert_in_range(idle(blocks), 3 * MIB, 4 * MIB);
-            assert_int_equal(mem_blocks_get_stats(blocks).maps, 1);
-        }
-        for (int period = 0; period < 2; period++) { /* nobody needs it: it is parted with */
-            mem_depot_decay(f->depot);
-            use(blocks, 1);
-        }
-        assert_true(idle(blocks) <= 2 * 64 * KIB);
-        mem_blocks_delete(blocks);
-    }
-}
-
-static void adaptive_limit_ends_at_16_mib(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-    for (int i = 0; i < 5; i++)
-        use_array(blocks, 16 * MIB - MEM_BLOCK_HEADER, false);
-    assert_int_equal(idle(blocks), 16 * MIB);
-    for (int i = 0; i < 5; i++)
-        use_array(blocks, 16 * MIB, false);
-    assert_int_equal(idle(blocks), 0);
-    mem_blocks_delete(blocks);
-}
-
-/* What one of them needs is kept, not what they hold together. */
-static void adaptive_limit_is_not_for_a_spike(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-    mem_context contexts[40];
-    for (int i = 0; i < 40; i++) {
-        mem_arena_init(&contexts[i], NULL, "one of many", blocks, NULL, 0);
-        for (int piece = 0; piece < 8; piece++)
-            assert_non_null(mem_alloc(&contexts[i], 16000));
-    }
-    for (int i = 0; i < 40; i++)
-        mem_delete(&contexts[i]);
-    assert_in_range(idle(blocks), 64 * KIB, 256 * KIB);
-    mem_blocks_delete(blocks);
-}
-
-static void adaptive_limit_is_not_for_one_huge_request(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-    for (int i = 0; i < 100; i++)
-        use(blocks, 1);
-    use(blocks, 100);
-    assert_true(idle(blocks) <= MIB);
-    mem_depot_decay(f->depot);
-    for (int i = 0; i < 100; i++)
-        use(blocks, 1);
-    assert_true(idle(blocks) <= 2 * 64 * KIB);
-    mem_blocks_delete(blocks);
-}
-
-static void adaptive_limit_falls_with_the_traffic(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    mem_blocks *blocks = mem_blocks_create(f->depot, MEM_RETAIN_ADAPTIVE);
-    for (int i = 0; i < 200; i++)
-        use(blocks, 8);
-    assert_true(idle(blocks) >= 8 * 64 * KIB);
-    size_t before = idle(blocks);
-    for (int period = 0; period < 4; period++) {
-        use(blocks, 1);
-        mem_depot_decay(f->depot);
-        assert_true(idle(blocks) <= before);
-        before = idle(blocks);
-    }
-    assert_true(idle(blocks) <= 3 * 64 * KIB);
-    mem_blocks_delete(blocks);
-}
-
-/* ---- Neglect --------------------------------------------------------------------------------- */
-
-static void magazine_is_neglected_after_a_period_without_need(void **state)
-{
-    struct fixture *f = *state;
-    needs_bare_contexts();
-    const size_t limits[] = {MEM_RETAIN_ADAPTIVE, MIB};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        mem_blocks *blocks = mem_blocks_create(f->depot, limits[i]);
-        mem_depot_decay(f->depot);
-        mem_depot_decay(f->depot);
-        assert_false(mem_blocks_is_neglected(blocks)); /* it has none */
-        use(blocks, 1);
-        assert_true(idle(blocks) > 0);
-        assert_false(mem_blocks_is_neglected(blocks));
-        mem_depot_decay(f->depot);
-        assert_false(mem_blocks_is_neglected(blocks)); /* used in part of that period */
-        use(blocks, 1);
-        mem_depot_decay(f->depot);
-        assert_false(mem_blocks_is_neglected(blocks));
-        mem_depot_decay(f->depot);
-        assert_true(mem_blocks_is_neglected(blocks));
-        use(blocks, 1);
-        assert_false(mem_blocks_is_neglected(blocks));
-        mem_blocks_delete(blocks);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -743,13 +571,6 @@ int main(void)
         ONE(untouched_memory_is_not_resident),
         ONE(threads_exchange_through_one_depot),
         ONE(contexts_pass_between_threads_on_shared_blocks),
-        ONE(adaptive_limit_keeps_what_requests_need),
-        ONE(adaptive_limit_keeps_large_arrays),
-        ONE(adaptive_limit_ends_at_16_mib),
-        ONE(adaptive_limit_is_not_for_a_spike),
-        ONE(adaptive_limit_is_not_for_one_huge_request),
-        ONE(adaptive_limit_falls_with_the_traffic),
-        ONE(magazine_is_neglected_after_a_period_without_need),
     };
     return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
 }
