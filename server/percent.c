@@ -23,9 +23,8 @@ static int escape(const char *text, const char *end)
 
 bool percent_valid(const char *text)
 {
-    const char *end = text + strlen(text);
     for (const char *at = text; (at = strchr(at, '%')); at += 3)
-        if (escape(at, end) < 0)
+        if (escape(at, at + strnlen(at, 3)) < 0)
             return false;
     return true;
 }

@@ -201,13 +201,13 @@ const route *router_match(const router *r, const char *path, mem_context *ctx,
     if (path[0] != '/')
         return NULL;
     size_t length = strlen(path);
-    bool encoded = memchr(path, '%', length) != NULL;
     for (unsigned i = 0; i < r->count; i++) {
         const route *candidate = &r->routes[i];
         if (candidate->params == 0 && candidate->length == length &&
             memcmp(candidate->is->path, path, length) == 0)
             return candidate;
     }
+    bool encoded = memchr(path, '%', length) != NULL;
     unsigned segments = count_segments(path);
     for (unsigned i = 0; i < r->count; i++) {
         const route *candidate = &r->routes[i];
