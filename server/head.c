@@ -116,11 +116,9 @@ static void scan_header(header_scan *scan, const char *name, size_t name_size, c
 static enum MHD_Result scan_value(void *arg, enum MHD_ValueKind kind, const char *name,
                                   size_t name_size, const char *value, size_t value_size)
 {
+    (void)kind;
     header_scan *scan = arg;
-    if (kind == MHD_HEADER_KIND)
-        scan_header(scan, name, name_size, value ? value : "", value ? value_size : 0);
-    else if (!percent_valid(name) || (value && !percent_valid(value)))
-        scan->bad = "A percent escape in the query is not valid.";
+    scan_header(scan, name, name_size, value ? value : "", value ? value_size : 0);
     return scan->bad ? MHD_NO : MHD_YES;
 }
 
@@ -257,10 +255,11 @@ request_head http_read_head(slate_request *req, const char *url)
 {
     header_scan scan = {.req = req};
     req->known = find_method(req->method);
-    MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, scan_value,
-                                &scan);
+    MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, scan_value, &scan);
     if (!percent_valid(url))
         scan.bad = "A percent escape in the path is not valid.";
+    else if (req->query && !percent_valid(req->query))
+        scan.bad = "A percent escape in the query is not valid.";
     request_head head = check_framing(&scan);
     head.expects_continue = scan.expect != NULL;
     if (head.status == 0)
@@ -270,44 +269,56 @@ request_head http_read_head(slate_request *req, const char *url)
 
 /* ---- Query and header values, for handlers ------------------------------------------------------- */
 
-/* Of a query. The library takes each '+' for a space, as HTML's forms mean it; a URI does not (RFC
- * 3986), and has no spaces. NULL: refused. */
-static const char *decode_query(slate_request *req, const char *text)
+/* `size` bytes at `text`, which a NUL follows, decoded. '+' stays itself: that it means a space is
+ * HTML's, not a URI's (RFC 3986). NULL: refused. */
+static const char *decode_query(slate_request *req, const char *text, size_t size)
 {
-    if (!strpbrk(text, "% "))
-        return text;
-    size_t size = strlen(text);
-    char *copy = mem_copy_string(&req->request, text, size);
-    if (!copy)
-        return NULL;
-    for (char *at = copy; (at = strchr(at, ' '));)
-        *at = '+';
-    return percent_decode(&req->request, copy, size, NULL);
+    return memchr(text, '%', size) ? percent_decode(&req->request, text, size, NULL) : text;
 }
 
-typedef struct query_walk {
-    slate_request *req;
-    slate_query_visitor *visit;
-    void *arg;
-    bool ended;
-} query_walk;
-
-static enum MHD_Result visit_query(void *arg, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
+/* name=value, or name, of `size` bytes. */
+static bool split_parameter(slate_request *req, query_parameter *to, char *text, size_t size)
 {
-    (void)kind;
-    query_walk *walk = arg;
-    const char *decoded = decode_query(walk->req, name);
-    const char *worth = decode_query(walk->req, value ? value : "");
-    walk->ended = !decoded || !worth || !walk->visit(walk->arg, decoded, worth);
-    return walk->ended ? MHD_NO : MHD_YES;
+    char *equals = memchr(text, '=', size);
+    size_t name_size = equals ? (size_t)(equals - text) : size;
+    text[size] = text[name_size] = '\0';
+    to->name = decode_query(req, text, name_size);
+    to->value = equals ? decode_query(req, equals + 1, size - name_size - 1) : "";
+    return to->name && to->value;
+}
+
+/* At first use. false: refused. */
+static bool split_query(slate_request *req)
+{
+    size_t size = strlen(req->query), count = 1;
+    for (const char *at = req->query; (at = strchr(at, '&')); at++)
+        count++;
+    query_parameter *all = mem_alloc(&req->request, count * sizeof *all + size + 1);
+    if (!all)
+        return false;
+    char *at = (char *)(all + count), *end = at + size;
+    memcpy(at, req->query, size + 1);
+    size_t found = 0;
+    while (at < end) {
+        size_t length = strcspn(at, "&");
+        if (!split_parameter(req, &all[found++], at, length))
+            return false;
+        at += length + 1;
+    }
+    req->parameters = all;
+    req->parameter_count = found;
+    req->query = NULL;
+    return true;
 }
 
 bool http_each_query(slate_request *req, slate_query_visitor *visit, void *arg)
 {
-    query_walk walk = {.req = req, .visit = visit, .arg = arg};
-    MHD_get_connection_values(req->mhd, MHD_GET_ARGUMENT_KIND, visit_query, &walk);
-    return !walk.ended;
+    if (req->query && !split_query(req))
+        return false;
+    for (size_t i = 0; i < req->parameter_count; i++)
+        if (!visit(arg, req->parameters[i].name, req->parameters[i].value))
+            return false;
+    return true;
 }
 
 typedef struct query_search {

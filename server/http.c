@@ -174,6 +174,27 @@ static bool keep_names(slate_request *req)
     return true;
 }
 
+/* What follows the first '?' of a target is for us to read (head.c). The library would make an entry
+ * of each parameter in the connection's memory, and where there is no room forgets that it has queued
+ * an answer (0.9.75), so that the client waits for nothing. It gets to see an empty query: the first
+ * byte is put back when it has looked. */
+void *http_on_target(void *arg, const char *target, struct MHD_Connection *mhd)
+{
+    (void)arg;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    connection *conn = info ? info->socket_context : NULL;
+    if (!conn)
+        return NULL;
+    char *query = target ? strchr(target, '?') : NULL;
+    conn->query = query && query[1] != '\0' ? query + 1 : NULL;
+    if (conn->query) {
+        conn->query_start = *conn->query;
+        *conn->query = '\0';
+    }
+    return NULL; /* no state yet */
+}
+
 static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const char *url,
                              const char *method, const char *version, void **state)
 {
@@ -189,7 +210,9 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
     *state = req;
     req->method = method;
     req->path = path_of(url);
-
+    if (conn->query)
+        *conn->query = conn->query_start;
+    req->query = conn->query;
     req->http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
 
     request_head head = http_read_head(req, url);

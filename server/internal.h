@@ -214,6 +214,7 @@ struct connection {
     int64_t look_ms;     /* the reaper's: when it next looks whether the client is silent */
     connection_awaits awaits; /* atomic */
     bool linger;              /* the answer closes it while the client may still be sending */
+    char *query, query_start; /* the newest target's, and its first byte (http_on_target) */
     bool answered;            /* the newest request's answer was sent whole */
     connection *prev, *next;
     struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
@@ -271,6 +272,10 @@ typedef struct owned_tree {
 #define REQUEST_ID_MAX 64
 #define ROUTE_PARAMS 4
 
+typedef struct query_parameter {
+    const char *name, *value; /* decoded */
+} query_parameter;
+
 struct slate_request {
     _Alignas(MEM_ALIGN) mem_context request; /* aligned, as the first blocks follow the struct */
     mem_budget budget;
@@ -279,7 +284,10 @@ struct slate_request {
     struct MHD_Connection *mhd;
 
     const char *method, *path; /* libmicrohttpd's memory, valid until completion */
-    http_method known;         /* which method that is */
+    const char *query;         /* likewise, as sent, until it is split; NULL: there is none */
+    const query_parameter *parameters; /* in the request context */
+    size_t parameter_count;
+    http_method known; /* which method that is */
     bool http_1_0;
     slate_method verb;  /* HEAD is SLATE_GET */
     const route *route; /* NULL: unknown path */

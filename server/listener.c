@@ -92,7 +92,7 @@ static struct MHD_Daemon *start_loop(listener *l, int fd, unsigned threads)
         fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         opts->connection_memory, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, l,
         MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, l, MHD_OPTION_UNESCAPE_CALLBACK,
-        http_keep_escapes, NULL, MHD_OPTION_END);
+        http_keep_escapes, NULL, MHD_OPTION_URI_LOG_CALLBACK, http_on_target, NULL, MHD_OPTION_END);
 }
 
 bool listener_open(listener *l, const char *address)

@@ -1,6 +1,8 @@
 """What a module adds to the server, in tests/http/waiting.c: routes, a start and a stop, readiness,
 figures; and what follows for a route from its table."""
+import random
 import subprocess
+import urllib.parse
 
 import pytest
 
@@ -104,6 +106,38 @@ def test_options_say_which_patches_are_taken(waiting):
 def test_query_parameters_come_decoded_and_in_order(waiting, query, found):
     one = waiting()
     assert one.request("GET", f"/query?{query}").json() == [*found, True]
+
+
+def parameters_of(query):
+    """What a query says, told by Python's library."""
+    parts = query.split("&")
+    if parts[-1] == "":
+        parts.pop()
+    return [[urllib.parse.unquote(half) for half in (*part.split("=", 1), "")[:2]] for part in parts]
+
+
+def test_any_query_is_read_as_the_model_reads_it(waiting):
+    one, rng = waiting(), random.Random(20261201)
+    for _ in range(300):
+        query = "".join(rng.choices(["a", "b", "=", "&", "%41", "%26", "%3D", "%C3%A9", "+", "?", "/", "stop"],
+                                    k=rng.randrange(12)))
+        found = one.request("GET", f"/query?{query}").json()
+        told = parameters_of(query)
+        names = [name for name, _ in told]
+        ends = "stop" in names
+        assert found == [*(told[:names.index("stop") + 1] if ends else told), not ends], query
+
+
+@pytest.mark.parametrize("memory", ["4K", "12K"])
+def test_a_query_has_as_many_parameters_as_its_bytes_allow(waiting, memory):
+    one = waiting("--connection-memory", memory)
+    for count in (1, 50, 100, 150, 200, 300, 400):
+        query = "&".join(f"{number}=" for number in range(count))
+        answer = one.request("GET", f"/query?{query}")
+        if len(query) < 1000 or memory == "12K":
+            assert answer.json() == [*([str(number), ""] for number in range(count)), True]
+        else:
+            assert answer.status in (200, 414, 431)
 
 
 def test_the_walk_over_the_query_can_be_ended(waiting):
