@@ -209,7 +209,7 @@ static bool is_silent(connection *conn, int64_t now_ms)
     return silence >= limit;
 }
 
-void connections_reap(server *s, int64_t now_ms)
+void connections_reap(server *s, int64_t now_ms, bool make_room)
 {
     unsigned idle = s->opts.idle_timeout;
     pthread_mutex_lock(&s->lock);
@@ -226,7 +226,7 @@ void connections_reap(server *s, int64_t now_ms)
             int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
             if (deadline == 0) /* it is not the client's turn, who may be silent */
                 conn->look_ms = now_ms + idle;
-            if (deadline == 0 || (now_ms < deadline && !is_silent(conn, now_ms)))
+            if (deadline == 0 || (!make_room && now_ms < deadline && !is_silent(conn, now_ms)))
                 continue;
             /* Unless the worker has met it meanwhile, and set the next. */
             if (__atomic_compare_exchange_n(&conn->deadline_ms, &deadline, 0, false,

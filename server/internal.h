@@ -233,8 +233,8 @@ void connection_await(connection *conn, connection_awaits what);
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
 /* Shuts connections that are past their deadline, or have one and were silent for the idle time-out,
  * or whose client has ended its side unseen: libmicrohttpd 0.9.75 does not see an end that comes
- * together with data. From the housekeeper. */
-void connections_reap(server *s, int64_t now_ms);
+ * together with data; to make room, all that have a deadline. From the housekeeper. */
+void connections_reap(server *s, int64_t now_ms, bool make_room);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */
 

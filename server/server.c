@@ -62,7 +62,7 @@ static int64_t keep_house(server *s, housekeeper *keeper)
     waits_expire(s, now);
     if (now >= keeper->next_reap_ms) {
         keeper->next_reap_ms = now + REAP_EVERY_MS;
-        connections_reap(s, now);
+        connections_reap(s, now, false);
     }
     if (now < keeper->next_decay_ms)
         return wait;
@@ -127,7 +127,7 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
         if (now - quiet_since >= QUIET_MS) {
             if (waiting == 0)
                 return;
-            connections_reap(s, INT64_MAX); /* all are idle: their places are for those who wait */
+            connections_reap(s, now, true); /* all are idle: their places are for those who wait */
             quiet_since = now;
         }
         if (now >= end) {
