@@ -32,6 +32,8 @@ void mem_attach(mem_context *ctx, mem_context *parent)
     if (ctx->next)
         ctx->next->prev = ctx;
     parent->child = ctx;
+    if (mem_budget_refused(ctx->budget))
+        mem_shut_window(ctx);
 }
 
 static void leave_tree(mem_context *ctx)

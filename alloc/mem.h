@@ -159,8 +159,7 @@ void mem_delete(mem_context *ctx);
 /* Hangs `ctx`, an empty root, under `parent`, and charges it to the parent's budget. It must be of the
  * parent's thread. */
 void mem_attach(mem_context *ctx, mem_context *parent);
-/* Reset, then leaves the tree and the budget: a root that is ready for mem_attach, which costs less
- * than to end a context and make it anew. */
+/* Reset, with callbacks and children, then leaves the tree and the budget: an empty root again. */
 void mem_detach(mem_context *ctx);
 
 /* Registers `callback` (the caller's struct) to run at the next reset. */

@@ -185,22 +185,22 @@ static bool has_left(connection *conn)
     return false;
 }
 
-/* For how many milliseconds no data has come or gone, as the kernel notes for every socket. What only
- * fills its buffers, and is not taken, does not go. */
+/* For how many milliseconds no data has come or gone, as the kernel notes for every socket: none while
+ * some waits for a busy worker to read it. What only fills buffers does not go; what the kernel sends
+ * again to a peer that has vanished does, and only the deadline ends that. */
 static unsigned ask_silence(int fd)
 {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    if (has_unread(fd) || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
     return info.tcpi_last_data_recv < info.tcpi_last_data_sent ? info.tcpi_last_data_recv
                                                                : info.tcpi_last_data_sent;
 }
 
 /* Asks no sooner than the answer can be yes: once in an idle time-out, however much is going on. */
-static bool is_silent(connection *conn, int64_t now_ms)
+static bool is_silent(connection *conn, int64_t now_ms, unsigned limit)
 {
-    unsigned limit = conn->worker->owner->opts.idle_timeout;
     if (now_ms < conn->look_ms)
         return false;
     unsigned silence = ask_silence(conn->fd);
@@ -218,6 +218,7 @@ void connections_reap(server *s, int64_t now_ms, bool make_room)
     for (worker *w = first; w; w = w->next) {
         /* The lock keeps the sockets open: the worker takes it before libmicrohttpd closes one. */
         pthread_mutex_lock(&w->lock);
+        bool all = make_room && !w->admin && counter_get(&w->begun) == counter_get(&w->completed);
         for (connection *conn = w->open_connections; conn; conn = conn->next) {
             if (has_left(conn)) {
                 shutdown(conn->fd, SHUT_RDWR);
@@ -226,7 +227,7 @@ void connections_reap(server *s, int64_t now_ms, bool make_room)
             int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
             if (deadline == 0) /* it is not the client's turn, who may be silent */
                 conn->look_ms = now_ms + idle;
-            if (deadline == 0 || (!make_room && now_ms < deadline && !is_silent(conn, now_ms)))
+            if (deadline == 0 || (!all && now_ms < deadline && !is_silent(conn, now_ms, idle)))
                 continue;
             /* Unless the worker has met it meanwhile, and set the next. */
             if (__atomic_compare_exchange_n(&conn->deadline_ms, &deadline, 0, false,

@@ -23,7 +23,8 @@ static void visit_context(const walk *on, const mem_context *ctx, unsigned level
         .type = stats.kind,
         .level = level,
         .worker = on->of->number,
-        /* The first block of an embedded context is part of the pooled request, and counts too. */
+        /* The first block of an embedded context, part of the pooled request or the worker's own,
+         * counts too. Of the scratch, which a worker lends, peak and counts are of all its requests. */
         .total = stats.total + (ctx->embedded ? ctx->first_size : 0),
         .used = stats.used,
         .peak = stats.peak,

@@ -229,9 +229,10 @@ static http_method find_method(const char *name)
 /* What can be said before the body: route, method, media type, expectation. */
 static early_answer decide_early(slate_request *req, const header_scan *scan, uint64_t body)
 {
-    bool has_verb = req->known < METHOD_OPTIONS, asks_options = req->known == METHOD_OPTIONS;
+    bool has_verb = req->method_id < METHOD_OPTIONS,
+         asks_options = req->method_id == METHOD_OPTIONS;
     if (has_verb)
-        req->verb = verbs[req->known];
+        req->verb = verbs[req->method_id];
     if (asks_options && strcmp(req->path, "*") == 0)
         return EARLY_OPTIONS;
     req->route = router_match(req->conn->listener->routes, req->path, &req->request, req->params,
@@ -254,7 +255,7 @@ static early_answer decide_early(slate_request *req, const header_scan *scan, ui
 request_head http_read_head(slate_request *req, const char *url)
 {
     header_scan scan = {.req = req};
-    req->known = find_method(req->method);
+    req->method_id = find_method(req->method);
     MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, scan_value, &scan);
     if (!percent_valid(url))
         scan.bad = "A percent escape in the path is not valid.";

@@ -177,7 +177,8 @@ static bool keep_names(slate_request *req)
 /* What follows the first '?' of a target is for us to read (head.c). The library would make an entry
  * of each parameter in the connection's memory, and where there is no room forgets that it has queued
  * an answer (0.9.75), so that the client waits for nothing. It gets to see an empty query: the first
- * byte is put back when it has looked. */
+ * byte is put back when it has looked. (Behind a NUL in the target, of which we are not told, it still
+ * finds one.) */
 void *http_on_target(void *arg, const char *target, struct MHD_Connection *mhd)
 {
     (void)arg;

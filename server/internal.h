@@ -210,11 +210,12 @@ struct connection {
     int fd;       /* valid while in the worker's list */
     int64_t deadline_ms; /* atomic; monotonic; when the reaper shuts it: the next request's headers
                                (or, with a request, its body) must be complete by then; 0: it is
-                               the server's turn */
+                               the server's turn, or it has been shut */
     int64_t look_ms;     /* the reaper's: when it next looks whether the client is silent */
     connection_awaits awaits; /* atomic */
     bool linger;              /* the answer closes it while the client may still be sending */
-    char *query, query_start; /* the newest target's, and its first byte (http_on_target) */
+    char *query;              /* the newest target's (http_on_target); NULL: it has none */
+    char query_start;         /* its first byte */
     bool answered;            /* the newest request's answer was sent whole */
     connection *prev, *next;
     struct sockaddr_in6 remote; /* or the sockaddr_in that fits into it */
@@ -233,7 +234,7 @@ void connection_await(connection *conn, connection_awaits what);
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
 /* Shuts connections that are past their deadline, or have one and were silent for the idle time-out,
  * or whose client has ended its side unseen: libmicrohttpd 0.9.75 does not see an end that comes
- * together with data; to make room, all that have a deadline. From the housekeeper. */
+ * together with data; to make room, all public ones that are idle. From the housekeeper. */
 void connections_reap(server *s, int64_t now_ms, bool make_room);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */
@@ -287,7 +288,7 @@ struct slate_request {
     const char *query;         /* likewise, as sent, until it is split; NULL: there is none */
     const query_parameter *parameters; /* in the request context */
     size_t parameter_count;
-    http_method known; /* which method that is */
+    http_method method_id; /* as far as it is told apart */
     bool http_1_0;
     slate_method verb;  /* HEAD is SLATE_GET */
     const route *route; /* NULL: unknown path */

@@ -1,6 +1,6 @@
 /* Listeners: an address and its event loops, one libmicrohttpd daemon per worker thread, all on the
- * same listening socket. The socket is made here, so that errors are ours to explain and the
- * backlog ours to serve when the server drains. Called from the main thread only. */
+ * same listening socket. The socket is made here, so that errors are ours to explain and its
+ * backlog ours to close when the server drains. Called from the main thread only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -150,7 +150,8 @@ static void silence_loops(const listener *l)
 }
 
 /* From here on packets to the listening socket are dropped, and with them clients that would connect
- * (socket(7), SO_ATTACH_FILTER): the backlog grows no more. They ask again within a second or so. */
+ * (socket(7), SO_ATTACH_FILTER): the backlog grows no more. Who asks for a connection asks again within
+ * a second or so, and is then refused. */
 static void close_backlog(int fd)
 {
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);

@@ -36,7 +36,7 @@ void metrics_count(slate_request *req, int64_t now_ns)
     unsigned bucket = 0;
     while (bucket < DURATION_BUCKETS - 1 && ns > (int64_t)bounds_us[bucket] * 1000)
         bucket++;
-    counter_add(&c->answers[req->known][status_slot(req->status)], 1);
+    counter_add(&c->answers[req->method_id][status_slot(req->status)], 1);
     counter_add(&c->duration[bucket], 1);
     counter_add(&c->duration_ns, (uint64_t)ns);
     counter_add(&c->bytes_in, req->received);

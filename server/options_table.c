@@ -106,14 +106,17 @@ const option_row option_table[] = {
      .detail = "Time to send a request's body, counted from the end of its headers. As long again "
                "may pass until the answer has been read; waiting for the document store is not "
                "counted."},
-    {NULL, "idle-timeout", OPTION_TIME, AT(idle_timeout), .fallback = "15s", .min = 100,
+    {NULL, "idle-timeout", OPTION_TIME, AT(idle_timeout), .fallback = "15s", .min = 500,
      .max = 60 * MINUTE, .argument = "TIME", .help = "a silent connection is closed after",
-     .detail = "How long a connection may stay silent. Behind a reverse proxy it must "
-               "be longer than the proxy keeps connections for reuse."},
+     .detail =
+         "How long a connection may stay silent while it is the client's turn. Behind a reverse proxy "
+         "it must be longer than the proxy keeps connections for reuse."},
     {NULL, "drain-timeout", OPTION_TIME, AT(drain_timeout), .fallback = "30s", .max = 60 * MINUTE,
      .argument = "TIME", .help = "to finish requests at SIGTERM",
-     .detail = "Time to finish the requests in flight at SIGTERM. A second SIGTERM "
-               "stops at once."},
+     .detail =
+         "Time to finish the requests in flight at SIGTERM, and to serve clients that have connected "
+         "and wait for a place; until those are served, new ones are not answered, then "
+         "refused. A second SIGTERM stops at once."},
 
     {"Documents", "db", OPTION_STORE, AT(db), .fallback = "sqlite:slate.db", .allowed = "off",
      .argument = "URI", .help = "where documents are, or off",

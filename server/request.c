@@ -1,4 +1,4 @@
-/* The life of a request: two contexts, one budget, one answer.
+/* The life of a request: a context of its own and one that its worker lends, one budget, one answer.
  *
  *   begin > expect_body > receive... > run > (wait > go_on)... > (the answer is sent) > end
  *
@@ -257,7 +257,7 @@ void request_end(slate_request *req, bool sent, int64_t now_ns)
 {
     worker *w = req->worker;
     server *s = w->owner;
-    if (req->known == METHOD_HEAD)
+    if (req->method_id == METHOD_HEAD)
         req->answer_size = 0; /* it was not sent */
     if (!w->admin)
         metrics_count(req, now_ns);

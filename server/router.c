@@ -24,9 +24,10 @@ static_assert(sizeof "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" <= sizeof((r
 static bool add_segment(route *r, const char *text, size_t length)
 {
     bool param = length > 2 && text[0] == '{' && text[length - 1] == '}';
-    size_t around = param ? 1 : 0;
-    text += around;
-    length -= 2 * around;
+    if (param) {
+        text++;
+        length -= 2;
+    }
     if (memchr(text, '{', length) || memchr(text, '}', length))
         return false;
     r->segment[r->segments].param = param;

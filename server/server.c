@@ -95,17 +95,19 @@ static void serve(server *s, housekeeper *keeper, const sigset_t *set)
 
 /* ---- Draining -------------------------------------------------------------------------------------- */
 
-/* Connections that are idle may be about to send: they are given this long once no request is left. */
+/* Connections that are idle may be about to send: they are given this long once no request is left,
+ * before they make room for clients that wait, or the server stops. */
 #define QUIET_MS 250
 
-/* Lets what is in flight end. A second signal, or the time-out, cuts it short. */
+/* Lets what is in flight end, and serves who has connected. A second signal, or the time-out, cuts it
+ * short. */
 static void drain(server *s, housekeeper *keeper, const sigset_t *set)
 {
     log_info("Draining: no new connections, up to %u ms for the requests in flight.",
              s->opts.drain_timeout);
     __atomic_store_n(&s->draining, true, __ATOMIC_RELAXED);
-    int64_t end = clock_ms() + s->opts.drain_timeout, quiet_since = 0;
-    uint64_t begun = 0;
+    int64_t quiet_since = clock_ms(), end = quiet_since + s->opts.drain_timeout;
+    uint64_t begun = 0, accepted = 0;
     for (;;) {
         unsigned waiting = listener_refuse(&s->public);
         int sig = wait_signal(set, SOON_MS);
@@ -121,9 +123,10 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
         bool lingering = linger_turn(s, now); /* after the totals, so with all that have closed */
         if (t.accepted == t.closed && !lingering && waiting == 0)
             return;
-        if (t.begun != t.completed || t.begun != begun || lingering || quiet_since == 0)
+        if (t.begun != t.completed || t.begun != begun || t.accepted != accepted || lingering)
             quiet_since = now;
         begun = t.begun;
+        accepted = t.accepted;
         if (now - quiet_since >= QUIET_MS) {
             if (waiting == 0)
                 return;

@@ -42,7 +42,8 @@ typedef enum {
 
 /* One route. HEAD follows from GET; OPTIONS, 404 and 405 (with Allow) follow from the table. */
 typedef struct slate_route {
-    const char *path; /* "/db/{collection}/{id}": a segment in braces is a parameter */
+    const char *path; /* "/db/{collection}/{id}": a segment in braces is a parameter; a brace
+                         elsewhere is refused at the start */
     slate_handler *on[SLATE_METHODS]; /* by method; NULL: 405 */
     /* Media types of the body by method, comma-separated; NULL: a body is not read. */
     const char *consumes[SLATE_METHODS];
@@ -52,6 +53,7 @@ typedef struct slate_route {
 /* ---- The request ----------------------------------------------------------------------------- */
 
 mem_context *slate_request_context(slate_request *req);
+/* While a handler, a continuation or a producer runs; what it holds is given back at its end. */
 mem_context *slate_scratch_context(slate_request *req);
 
 slate_method slate_request_method(const slate_request *req);

@@ -85,7 +85,7 @@ struct MHD_Response *stream_response(slate_request *req)
     (void)setsockopt(req->conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, req->http_1_0 ? BLOCK_HTTP_1_0 : 1, on_read, req, NULL);
-    if (response && req->known == METHOD_HEAD && !answer_head(req, response)) {
+    if (response && req->method_id == METHOD_HEAD && !answer_head(req, response)) {
         MHD_destroy_response(response);
         return NULL;
     }

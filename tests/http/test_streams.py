@@ -170,7 +170,7 @@ def test_a_client_that_reads_slowly_is_not(waiting):
 
 def test_a_wait_may_be_longer_than_a_silence(waiting):
     """It is not the client that is slow."""
-    one = waiting("--idle-timeout", "200ms", "--body-timeout", "200ms")
+    one = waiting("--idle-timeout", "500ms", "--body-timeout", "200ms")
     assert one.request("GET", "/stream/1500?size=100").body == text(100)
 
 

@@ -240,6 +240,22 @@ def test_every_allocation_may_fail(waiting, tmp_path, target, body):
     assert_at_rest(one)
 
 
+def test_who_waits_for_a_busy_worker_is_not_silent(waiting):
+    """What a client has sent, and nobody has read, is no silence of the client."""
+    one = waiting("--threads", "1", "--idle-timeout", "500ms")
+    busy, other = one.connect(), one.connect()
+    other.assert_open()
+    busy.start("GET", "/busy")
+    until(lambda: one.metric("slate_requests_in_flight") == 1, "it is at work")
+    other.start("GET", "/json")
+    for _ in range(30):  # longer than anybody may be silent
+        time.sleep(0.05)
+        assert one.metric("slate_requests_in_flight") == 1
+    assert one.admin("/readyz").status == 200
+    assert busy.read().status == 204
+    assert other.read().status == 200
+
+
 @pytest.mark.parametrize("target", ["/wait/refused", "/wait/own,refused", "/stream/own,refused?size=9"])
 def test_what_was_refused_memory_gets_no_wait(waiting, target):
     """Whoever works for it would do so though it is answered 503."""

@@ -324,6 +324,9 @@ static void lent_context_is_charged_to_whom_it_is_lent(void **state)
             while (mem_alloc(&lent, 100)) {
             }
             assert_int_equal(budget.refused, MEM_OVER_LIMIT);
+            mem_detach(&lent);
+            mem_attach(&lent, &borrower); /* the refusal sticks to the budget */
+            assert_null(mem_alloc(&lent, 100));
         }
         mem_detach(&lent);
         assert_null(borrower.child);
