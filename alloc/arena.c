@@ -264,7 +264,10 @@ static size_t first_of_next_round(const mem_context *ctx, size_t used)
     needed = needed > ctx->first_size ? needed - ctx->first_size : 0;
     if (needed > BUMP_BLOCK_MAX - MEM_BLOCK_HEADER)
         return BUMP_BLOCK_MAX;
-    return mem_block_size(MEM_BLOCK_HEADER + needed);
+    size_t size = MEM_BLOCK_MIN; /* times a power of two, so that other rounds can use it too */
+    while (size < MEM_BLOCK_HEADER + needed)
+        size *= 2;
+    return size;
 }
 
 static void arena_reset(mem_context *ctx)

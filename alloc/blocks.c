@@ -1,16 +1,14 @@
 /* The magazine: one thread's idle blocks, last in, first out. A block that is asked for comes
  * from the magazine, else from the depot, else from the system; one that is given back stays if
  * the retain limit allows, else goes to the depot. */
-#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
 #define PAGE 4096u
-#define BATCH (1024u * 1024u) /* classes are mapped so many bytes at a time */
+#define BATCH (1024u * 1024u) /* classes are mapped so many bytes at a time, or a little less */
 #define MEASURED_MAX 2u       /* mappings to measure that are kept: of a body and of its answer */
-static_assert(BATCH % MEM_BLOCK_MAX == 0, "a batch is whole blocks");
 
 /* Addresses that are mapped but have never been touched, so they cost no memory. */
 struct fresh {
@@ -31,14 +29,29 @@ struct mem_blocks {
     size_t maps, unmaps;
 };
 
-static_assert(sizeof(size_t) == sizeof(long), "the bit counting below is for long");
+/* The classes by their pages, and the least class of so many pages: above 16 KiB four classes to a
+ * doubling, so that what is large fills at least four fifths of its block. */
+static const uint8_t class_pages[MEM_CLASSES] = {1, 2, 4, 5, 6, 7, 8, 10, 12, 14, 16};
+static const uint8_t class_of[] = {0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 7, 8, 8, 9, 9, 10, 10};
+static_assert(MEM_BLOCK_MIN == PAGE && MEM_BLOCK_MAX == (sizeof class_of - 1) * PAGE,
+              "the tables end where the classes do");
+
+static unsigned class_for(size_t size)
+{
+    return class_of[(size + PAGE - 1) / PAGE];
+}
+
+unsigned mem_rank(size_t size)
+{
+    if (size <= MEM_BLOCK_MAX)
+        return class_for(size);
+    return size == MEM_BLOCK_HUGE ? MEM_RANK_HUGE : MEM_RANK_MEASURED;
+}
 
 size_t mem_block_size(size_t size)
 {
-    if (size <= MEM_BLOCK_MIN)
-        return MEM_BLOCK_MIN;
     if (size <= MEM_BLOCK_MAX)
-        return (size_t)1 << (CHAR_BIT * sizeof size - (size_t)__builtin_clzl(size - 1));
+        return class_pages[class_for(size)] * (size_t)PAGE;
     if (size > (size_t)PTRDIFF_MAX - 2 * PAGE)
         return 0;
     size_t whole = mem_align_up(size, PAGE);
@@ -192,10 +205,11 @@ static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned rank)
         return mem_map(size, rank == MEM_RANK_HUGE ? size : PAGE);
     struct fresh *fresh = &blocks->fresh[rank];
     if (fresh->start == fresh->end) {
-        char *batch = mem_map(BATCH, size < MEM_BLOCK_ALIGN ? size : MEM_BLOCK_ALIGN);
+        size_t whole = BATCH - BATCH % size;
+        char *batch = mem_map(whole, size & -size); /* aligned to the power of two in it */
         if (!batch)
             return NULL;
-        *fresh = (struct fresh){batch, batch + BATCH};
+        *fresh = (struct fresh){batch, batch + whole};
     }
     fresh->end -= size;
     return (mem_block *)fresh->end;

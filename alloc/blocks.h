@@ -1,10 +1,10 @@
 /* Blocks: where arenas and pools get their memory, and how it goes back to the system.
  *
  * Blocks are mapped (never malloc'd: an arena on top of malloc inherits malloc's retention), in
- * size classes of powers of two from 4 to 64 KiB, and of 2 MiB; others are mapped to measure. A
- * *magazine* (mem_blocks) belongs to one thread: last in, first out, so that the next request gets
- * the block that is still hot in cache. (One for work that passes from thread to thread is *shared*:
- * the same, under a lock.) What is above its retain limit goes to the *depot*, which
+ * size classes from 4 to 64 KiB, above 16 KiB four to a doubling, and of 2 MiB; others are mapped to
+ * measure. A *magazine* (mem_blocks) belongs to one thread: last in, first out, so that the next
+ * request gets the block that is still hot in cache. (One for work that passes from thread to thread
+ * is *shared*: the same, under a lock.) What is above its retain limit goes to the *depot*, which
  * all magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what
  * lay unused for a whole period, with no traffic needed. Of what was mapped to measure a magazine
  * keeps two, for a body and its answer, which are made to measure again; the rest goes to the system:
@@ -21,9 +21,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define MEM_BLOCK_MIN (4u * 1024u)     /* smallest class, bytes */
-#define MEM_BLOCK_MAX (64u * 1024u)    /* largest class, bytes */
+#define MEM_BLOCK_MAX (64u * 1024u)    /* largest class, bytes; its blocks are aligned to it */
 #define MEM_BLOCK_HUGE (2048u * 1024u) /* a class too: what arenas of many MiB grow by */
-#define MEM_BLOCK_ALIGN (64u * 1024u)  /* blocks of 4 to 64 KiB are aligned to their size */
 
 /* Stands at the start of every block. */
 struct mem_block {

@@ -177,21 +177,14 @@ static inline bool mem_budget_refused(const mem_budget *budget)
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 /* Blocks are kept by rank: the classes, those of MEM_BLOCK_HUGE, and what is mapped to measure. */
-#define MEM_CLASSES 5 /* 4 KiB << 0 … 4 KiB << 4 = 64 KiB */
+#define MEM_CLASSES 11 /* 4, 8, 16, 20, 24, 28, 32, 40, 48, 56, 64 KiB (blocks.c) */
 #define MEM_RANK_HUGE MEM_CLASSES
 #define MEM_RANK_MEASURED (MEM_CLASSES + 1u)
 #define MEM_RANKS (MEM_CLASSES + 2u)
-static_assert(MEM_BLOCK_MIN << (MEM_CLASSES - 1) == MEM_BLOCK_MAX,
-              "the classes end at the maximum");
 static_assert(sizeof(mem_block) <= MEM_BLOCK_HEADER, "the payload begins behind the header");
 
 /* `size` is a block's, as mem_block_size gives it. */
-static inline unsigned mem_rank(size_t size)
-{
-    if (size <= MEM_BLOCK_MAX)
-        return (unsigned)__builtin_ctzl(size) - (unsigned)__builtin_ctzl(MEM_BLOCK_MIN);
-    return size == MEM_BLOCK_HUGE ? MEM_RANK_HUGE : MEM_RANK_MEASURED;
-}
+unsigned mem_rank(size_t size);
 
 /* mem_blocks_take for a size that mem_block_size has given, or MEM_BLOCK_HUGE: aligned to as many
  * bytes, and no other block has that size. NULL: no memory. */

@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-#define SLAB MEM_BLOCK_ALIGN
+#define SLAB MEM_BLOCK_MAX
 #define CELL_MAX (32u * 1024u)
 #define RECENT 32u
 

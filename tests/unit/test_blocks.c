@@ -10,7 +10,9 @@
 
 #include "../../alloc/internal.h"
 
-static const size_t classes[] = {4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB};
+static const size_t classes[] = {4 * KIB,  8 * KIB,  16 * KIB, 20 * KIB, 24 * KIB, 28 * KIB,
+                                 32 * KIB, 40 * KIB, 48 * KIB, 56 * KIB, 64 * KIB};
+enum { CLASSES = sizeof classes / sizeof *classes };
 
 static size_t idle_here(struct fixture *f)
 {
@@ -39,6 +41,12 @@ static void sizes_are_classes_then_pages(void **state)
                  {1, 4096},
                  {4096, 4096},
                  {4097, 8192},
+                 {8193, 16384},
+                 {16385, 20480},
+                 {28672, 28672},
+                 {28673, 32768},
+                 {32769, 40960},
+                 {57345, 65536},
                  {65535, 65536},
                  {65536, 65536},
                  {65537, 69632},
@@ -53,19 +61,24 @@ static void sizes_are_classes_then_pages(void **state)
                  {SIZE_MAX / 2 + 1, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(mem_block_size(cases[i].size), cases[i].whole);
+    for (unsigned i = 0; i < CLASSES; i++) {
+        assert_int_equal(mem_block_size(i > 0 ? classes[i - 1] + 1 : 1), classes[i]);
+        assert_int_equal(mem_block_size(classes[i]), classes[i]);
+        assert_int_equal(mem_rank(classes[i]), i);
+    }
 }
 
 static void blocks_are_aligned_and_apart(void **state)
 {
     struct fixture *f = *state;
-    enum { EACH = 20, N = 5 * EACH };
+    enum { EACH = 70, N = CLASSES * EACH }; /* more than a batch of the larger ones */
     mem_block *taken[N];
     for (int i = 0; i < N; i++) {
-        size_t size = classes[i % 5];
+        size_t size = classes[i % CLASSES];
         taken[i] = mem_blocks_take(f->blocks, size - 100);
         assert_non_null(taken[i]);
         assert_int_equal(taken[i]->size, size);
-        assert_int_equal((uintptr_t)taken[i] % (size < 64 * KIB ? size : 64 * KIB), 0);
+        assert_int_equal((uintptr_t)taken[i] % (size & -size), 0); /* the power of two in it */
         memset((char *)taken[i] + MEM_BLOCK_HEADER, i, size - MEM_BLOCK_HEADER);
     }
     for (int i = 0; i < N; i++) {
@@ -125,7 +138,7 @@ static void what_does_not_fit_the_magazine_is_shared(void **state)
 {
     struct fixture *f = *state;
     retain(f, 0);
-    for (int i = 0; i < 5; i++) { /* the classes that the depot keeps */
+    for (int i = 0; i < CLASSES; i++) { /* the depot keeps them all */
         mem_block *block = mem_blocks_take(f->blocks, classes[i]);
         mem_blocks_give(f->blocks, block);
         assert_int_equal(idle_in_depot(f), classes[i]);
@@ -435,7 +448,7 @@ static void *exchange(void *arg)
     for (int round = 0; round < ROUNDS; round++) {
         int count = 1 + (round * 7 + worker->mark) % 16;
         for (int i = 0; i < count; i++) {
-            size_t size = classes[(round + i) % 5];
+            size_t size = classes[(round + i) % CLASSES];
             taken[i] = mem_blocks_take(worker->blocks, size);
             if (!taken[i]) {
                 worker->damaged = true;
