@@ -92,6 +92,7 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
     connection_set_deadline(conn, now, on->owner->opts.header_timeout);
     conn->look_ms = now + on->owner->opts.idle_timeout;
     conn->awaits = AWAITS_REST;
+    conn->idle = true;
     pthread_mutex_lock(&w->lock);
     conn->next = w->open_connections;
     if (conn->next)
@@ -209,7 +210,17 @@ static bool is_silent(connection *conn, int64_t now_ms, unsigned limit)
     return silence >= limit;
 }
 
-void connections_reap(server *s, int64_t now_ms, bool make_room)
+static bool is_idle(const connection *conn, unsigned for_ms)
+{
+    return __atomic_load_n(&conn->idle, __ATOMIC_RELAXED) && ask_silence(conn->fd) >= for_ms;
+}
+
+void connection_set_idle(connection *conn, bool idle)
+{
+    __atomic_store_n(&conn->idle, idle, __ATOMIC_RELAXED);
+}
+
+void connections_reap(server *s, int64_t now_ms, unsigned room_ms)
 {
     unsigned idle = s->opts.idle_timeout;
     pthread_mutex_lock(&s->lock);
@@ -218,7 +229,6 @@ void connections_reap(server *s, int64_t now_ms, bool make_room)
     for (worker *w = first; w; w = w->next) {
         /* The lock keeps the sockets open: the worker takes it before libmicrohttpd closes one. */
         pthread_mutex_lock(&w->lock);
-        bool all = make_room && !w->admin && counter_get(&w->begun) == counter_get(&w->completed);
         for (connection *conn = w->open_connections; conn; conn = conn->next) {
             if (has_left(conn)) {
                 shutdown(conn->fd, SHUT_RDWR);
@@ -227,7 +237,8 @@ void connections_reap(server *s, int64_t now_ms, bool make_room)
             int64_t deadline = __atomic_load_n(&conn->deadline_ms, __ATOMIC_RELAXED);
             if (deadline == 0) /* it is not the client's turn, who may be silent */
                 conn->look_ms = now_ms + idle;
-            if (deadline == 0 || (!all && now_ms < deadline && !is_silent(conn, now_ms, idle)))
+            bool idles = room_ms > 0 && !w->admin && is_idle(conn, room_ms);
+            if (deadline == 0 || (!idles && now_ms < deadline && !is_silent(conn, now_ms, idle)))
                 continue;
             /* Unless the worker has met it meanwhile, and set the next. */
             if (__atomic_compare_exchange_n(&conn->deadline_ms, &deadline, 0, false,

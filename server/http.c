@@ -209,6 +209,7 @@ static enum MHD_Result begin(listener *on, struct MHD_Connection *mhd, const cha
         return MHD_queue_response(mhd, 503, on->owner->ready_made[READY_MADE_OVERLOADED].response);
     }
     *state = req;
+    connection_set_idle(conn, false);
     req->method = method;
     req->path = path_of(url);
     if (conn->query)
@@ -305,6 +306,7 @@ void http_on_completed(void *arg, struct MHD_Connection *mhd, void **state,
     worker *w = req->worker;
     int64_t now = clock_ns();
     conn->answered = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    connection_set_idle(conn, true);
     connection_await(conn, AWAITS_NEXT);
     connection_set_deadline(conn, now / 1000000, opts->idle_timeout + opts->header_timeout);
     door_enter(&w->door);

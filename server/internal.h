@@ -82,7 +82,7 @@ struct listener {
     router *routes;
     bool admin;
     int fd;                    /* -1: closed */
-    bool refuses;              /* draining: no more clients come */
+    int64_t refuses_ms;        /* draining: since when no more clients come; 0: they do */
     struct MHD_Daemon **loops; /* one per worker thread */
     unsigned loop_count;
 };
@@ -213,6 +213,7 @@ struct connection {
                                the server's turn, or it has been shut */
     int64_t look_ms;     /* the reaper's: when it next looks whether the client is silent */
     connection_awaits awaits; /* atomic */
+    bool idle;                /* atomic; before the first request's headers, or between two */
     bool linger;              /* the answer closes it while the client may still be sending */
     char *query;              /* the newest target's (http_on_target); NULL: it has none */
     char query_start;         /* its first byte */
@@ -230,12 +231,13 @@ void connection_close(connection *conn);
 /* Whether the client has ended its side and all that it sent has been read, or the connection broke. */
 bool connection_has_ended(const connection *conn);
 void connection_await(connection *conn, connection_awaits what);
+void connection_set_idle(connection *conn, bool idle);
 /* Sets the time from now at which the connection is shut; 0: none, and the client may be silent. */
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
 /* Shuts connections that are past their deadline, or have one and were silent for the idle time-out,
  * or whose client has ended its side unseen: libmicrohttpd 0.9.75 does not see an end that comes
- * together with data; to make room, all public ones that are idle. From the housekeeper. */
-void connections_reap(server *s, int64_t now_ms, bool make_room);
+ * together with data; with `room_ms`, public ones that have been idle for so long, too. From the housekeeper. */
+void connections_reap(server *s, int64_t now_ms, unsigned room_ms);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */
 
@@ -384,10 +386,10 @@ void http_free_ready(server *s);
 bool listener_open(listener *l, const char *address);
 /* Starts the event loops. false: one line has been logged. */
 bool listener_start(listener *l, unsigned threads);
-/* Takes no new connections; who waits in the backlog is still served, and clients are refused once
- * nobody does. Again and again while draining: a loop that was at its connection limit may have begun
- * to listen since. Returns how many wait. */
-unsigned listener_refuse(listener *l);
+/* Takes no new connections; who waits in the backlog is still served. Again and again while draining: a
+ * loop that was at its connection limit may have begun to listen since. `*ret_waiting`: how many wait.
+ * Returns whether that was the end, and clients are refused from now on. */
+bool listener_refuse(listener *l, int64_t now_ms, unsigned *ret_waiting);
 /* Closes all connections and joins the threads. One that never started is allowed. */
 void listener_stop(listener *l);
 

@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +18,7 @@
 #include "log.h"
 
 #define BACKLOG 1024
+#define HANDSHAKE_MS 50 /* for those that are under way when the backlog is closed */
 
 /* "127.0.0.1:8080" or "[::1]:8080"; the options have checked the form. */
 static int resolve(const char *address, struct addrinfo **ret_info)
@@ -149,13 +151,17 @@ static void silence_loops(const listener *l)
     }
 }
 
-/* From here on packets to the listening socket are dropped, and with them clients that would connect
- * (socket(7), SO_ATTACH_FILTER): the backlog grows no more. Who asks for a connection asks again within
- * a second or so, and is then refused. */
+/* From here on no new client comes: the listening socket drops each segment with SYN (socket(7),
+ * SO_ATTACH_FILTER; the filter sees TCP's header). Who has had an answer to one believes itself
+ * connected, and may still finish. The others ask again within a second or so, and are then refused. */
 static void close_backlog(int fd)
 {
-    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-    struct sock_fprog program = {.len = 1, .filter = &drop};
+    enum { FLAGS_AT = 13, SYN = 0x02 };
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+                                 BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, 0),
+                                 BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
         log_debug("New clients are taken until none waits: %s.", strerror(errno));
 }
@@ -173,17 +179,19 @@ static unsigned count_waiting(int fd)
 
 /* The loops take who waits as they have room. Handing them over instead, MHD_add_connection, would
  * leave a mutex of the library locked for ever if a loop is full by the time it sees them (0.9.75). */
-unsigned listener_refuse(listener *l)
+bool listener_refuse(listener *l, int64_t now_ms, unsigned *ret_waiting)
 {
-    if (!l->refuses)
+    if (l->refuses_ms == 0) {
         close_backlog(l->fd);
-    l->refuses = true;
-    unsigned waiting = count_waiting(l->fd);
-    if (waiting == 0) {
+        l->refuses_ms = now_ms;
+    }
+    *ret_waiting = count_waiting(l->fd);
+    bool refuses = *ret_waiting == 0 && now_ms - l->refuses_ms >= HANDSHAKE_MS;
+    if (refuses) {
         silence_loops(l);
         shutdown(l->fd, SHUT_RD); /* from here on clients are refused */
     }
-    return waiting;
+    return refuses;
 }
 
 void listener_stop(listener *l)

@@ -20,6 +20,8 @@ const char *const slate_version = SLATE_VERSION;
 typedef struct housekeeper {
     int64_t next_decay_ms, next_reap_ms;
     int64_t tick_ms;
+    unsigned
+        room_ms;   /* who has been idle for so long makes room for clients that wait; 0: nobody */
     totals last;   /* as of the last decay */
     bool spent;    /* something has run since the last trim */
     uint64_t most; /* connections that one period has seen since then */
@@ -62,7 +64,7 @@ static int64_t keep_house(server *s, housekeeper *keeper)
     waits_expire(s, now);
     if (now >= keeper->next_reap_ms) {
         keeper->next_reap_ms = now + REAP_EVERY_MS;
-        connections_reap(s, now, false);
+        connections_reap(s, now, keeper->room_ms);
     }
     if (now < keeper->next_decay_ms)
         return wait;
@@ -95,8 +97,8 @@ static void serve(server *s, housekeeper *keeper, const sigset_t *set)
 
 /* ---- Draining -------------------------------------------------------------------------------------- */
 
-/* Connections that are idle may be about to send: they are given this long once no request is left,
- * before they make room for clients that wait, or the server stops. */
+/* Connections that are idle may be about to send: they are given this long, before they make room for
+ * clients that wait, and once no request is left. */
 #define QUIET_MS 250
 
 /* Lets what is in flight end, and serves who has connected. A second signal, or the time-out, cuts it
@@ -109,7 +111,9 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
     int64_t quiet_since = clock_ms(), end = quiet_since + s->opts.drain_timeout;
     uint64_t begun = 0, accepted = 0;
     for (;;) {
-        unsigned waiting = listener_refuse(&s->public);
+        unsigned waiting;
+        bool refuses = listener_refuse(&s->public, clock_ms(), &waiting);
+        keeper->room_ms = waiting > 0 ? QUIET_MS : 0;
         int sig = wait_signal(set, SOON_MS);
         if (sig == SIGTERM || sig == SIGINT) {
             log_warning("A second signal: stopping at once.");
@@ -121,18 +125,14 @@ static void drain(server *s, housekeeper *keeper, const sigset_t *set)
         int64_t now = clock_ms();
         totals t = server_totals(s, false);
         bool lingering = linger_turn(s, now); /* after the totals, so with all that have closed */
-        if (t.accepted == t.closed && !lingering && waiting == 0)
+        if (t.accepted == t.closed && !lingering && refuses)
             return;
         if (t.begun != t.completed || t.begun != begun || t.accepted != accepted || lingering)
             quiet_since = now;
         begun = t.begun;
         accepted = t.accepted;
-        if (now - quiet_since >= QUIET_MS) {
-            if (waiting == 0)
-                return;
-            connections_reap(s, now, true); /* all are idle: their places are for those who wait */
-            quiet_since = now;
-        }
+        if (now - quiet_since >= QUIET_MS && refuses)
+            return;
         if (now >= end) {
             log_warning("The drain time-out ends %llu requests in flight; %u clients wait.",
                         (unsigned long long)(t.begun - t.completed), waiting);

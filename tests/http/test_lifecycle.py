@@ -223,6 +223,26 @@ def test_idle_connections_make_room_for_who_waits(server):
     assert one.wait() == 0
 
 
+def test_one_at_work_keeps_no_idle_places_from_who_waits(server):
+    """A connection that is idle makes room, whatever the others do; the one at work goes on."""
+    one = server("--max-connections", "4", "--threads", "1", "--idle-timeout", "600s")
+    working = one.connect()
+    working.send(HALF)
+    for _ in range(3):
+        one.connect().assert_open()
+    until(lambda: one.metric("slate_requests_in_flight") == 1, "one at work")
+    waiting = [one.connect() for _ in range(12)]
+    for connection in waiting:
+        connection.start("GET", "/json")
+    one.signal()
+    for connection in waiting:
+        assert connection.read("GET").status == 200
+    assert one.process.poll() is None
+    working.send(b"2]")
+    assert working.read("POST").json() == [1, 2]
+    assert one.wait() == 0
+
+
 def test_who_waits_does_not_outlive_the_drain(server):
     one = server("--max-connections", "2", "--threads", "1", "--drain-timeout", "1s")
     for _ in range(2):

@@ -196,7 +196,7 @@ static const sample samples[] = {
     {"json-walk", "off", "on", "off", {"", "never", "arena"}, "on or off"},
     {"header-timeout", "10s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
     {"body-timeout", "60s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
-    {"idle-timeout", "15s", "100ms", "3600s", {BAD_TIMES, "99ms", "0"}, "from 100ms to 3600s"},
+    {"idle-timeout", "15s", "500ms", "3600s", {BAD_TIMES, "499ms", "0"}, "from 500ms to 3600s"},
     {"drain-timeout", "30s", "0", "3600s", {BAD_TIMES}, "from 0 to 3600s"},
     {"db",
      "sqlite:slate.db",
