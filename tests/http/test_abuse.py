@@ -108,9 +108,9 @@ def test_streams_that_are_almost_http(server, flags):
 @pytest.mark.parametrize("token", [b"1", b"x", b'"'], ids=["number", "word", "string"])
 def test_a_budget_that_ends_within_a_token(server, token):
     """Such as jansson's scanner, which asserts that its token buffer could grow."""
-    one = server("--request-memory", "40K", "--body-limit", "48K")
+    one = server("--request-memory", "46K", "--body-limit", "46K")
     connection, seen = one.connect(), set()
-    for size in range(100, 49_000, 400):
+    for size in range(100, 47_000, 400):
         body = b"[" + token + (b"x" * size + b"\n" if token == b'"' else token * size + b"]")
         answer = connection.request("POST", "/echo", body=body)
         seen.add(answer.status)
