@@ -236,7 +236,8 @@ void connection_set_idle(connection *conn, bool idle);
 void connection_set_deadline(connection *conn, int64_t now_ms, unsigned in_ms);
 /* Shuts connections that are past their deadline, or have one and were silent for the idle time-out,
  * or whose client has ended its side unseen: libmicrohttpd 0.9.75 does not see an end that comes
- * together with data; with `room_ms`, public ones that have been idle for so long, too. From the housekeeper. */
+ * together with data; with `room_ms`, public ones that have been idle for so long, too. From the
+ * housekeeper. */
 void connections_reap(server *s, int64_t now_ms, unsigned room_ms);
 
 /* ---- Lingering (linger.c) -------------------------------------------------------------------------- */

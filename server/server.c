@@ -20,11 +20,10 @@ const char *const slate_version = SLATE_VERSION;
 typedef struct housekeeper {
     int64_t next_decay_ms, next_reap_ms;
     int64_t tick_ms;
-    unsigned
-        room_ms;   /* who has been idle for so long makes room for clients that wait; 0: nobody */
-    totals last;   /* as of the last decay */
-    bool spent;    /* something has run since the last trim */
-    uint64_t most; /* connections that one period has seen since then */
+    unsigned room_ms; /* idle for so long, it makes room for who waits; 0: none does */
+    totals last;      /* as of the last decay */
+    bool spent;       /* something has run since the last trim */
+    uint64_t most;    /* connections that one period has seen since then */
 } housekeeper;
 
 #define EXPIRE_EVERY_MS 100 /* waits */

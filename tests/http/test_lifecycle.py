@@ -182,6 +182,19 @@ def assert_takes_nobody(one):
             late.connect(one.address)
 
 
+def queue_up(one, count):
+    """Clients of a full server, each with a whole request."""
+    waiting = [one.connect() for _ in range(count)]
+    for connection in waiting:
+        connection.start("GET", "/json")
+    return waiting
+
+
+def assert_served(waiting):
+    for connection in waiting:
+        assert connection.read("GET").status == 200
+
+
 HALF = (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Content-Length: 5\r\n\r\n[1,")
 
@@ -194,9 +207,7 @@ def test_a_full_server_serves_who_waits(server, threads):
     for connection in holders:
         connection.send(HALF)
     until(lambda: one.metric("slate_requests_in_flight") == 8, "a full server")
-    waiting = [one.connect() for _ in range(20)]
-    for connection in waiting:
-        connection.start("GET", "/json")
+    waiting = queue_up(one, 20)
     one.signal()
     until(lambda: one.admin("/readyz").status == 503, "not ready")
     assert_takes_nobody(one)
@@ -205,8 +216,7 @@ def test_a_full_server_serves_who_waits(server, threads):
         connection.send(b"2]")
     for connection in holders:
         assert connection.read("POST").json() == [1, 2]
-    for connection in waiting:
-        assert connection.read("GET").status == 200
+    assert_served(waiting)
     assert one.wait() == 0
 
 
@@ -214,12 +224,9 @@ def test_idle_connections_make_room_for_who_waits(server):
     one = server("--max-connections", "4", "--threads", "2", "--idle-timeout", "600s")
     for _ in range(4):
         one.connect().assert_open()
-    waiting = [one.connect() for _ in range(6)]
-    for connection in waiting:
-        connection.start("GET", "/json")
+    waiting = queue_up(one, 6)
     one.signal()
-    for connection in waiting:
-        assert connection.read("GET").status == 200
+    assert_served(waiting)
     assert one.wait() == 0
 
 
@@ -231,12 +238,9 @@ def test_one_at_work_keeps_no_idle_places_from_who_waits(server):
     for _ in range(3):
         one.connect().assert_open()
     until(lambda: one.metric("slate_requests_in_flight") == 1, "one at work")
-    waiting = [one.connect() for _ in range(12)]
-    for connection in waiting:
-        connection.start("GET", "/json")
+    waiting = queue_up(one, 12)
     one.signal()
-    for connection in waiting:
-        assert connection.read("GET").status == 200
+    assert_served(waiting)
     assert one.process.poll() is None
     working.send(b"2]")
     assert working.read("POST").json() == [1, 2]
