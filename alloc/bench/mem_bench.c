@@ -117,6 +117,7 @@ static void grow(mem_context *ctx, int reserve)
 {
     double best = 0;
     for (int round = 0; round < 10; round++) {
+        look();
         double start = now();
         fill(ctx, reserve);
         mem_reset(ctx);
@@ -439,7 +440,10 @@ static int run(const char *row_name, const char *arm_name)
                 continue;
             depot = must(mem_depot_create());
             blocks = must(mem_blocks_create(depot, MEM_RETAIN_ADAPTIVE));
+            look();
             row->run();
+            look();
+            put_looks();
             puts("}");
             mem_blocks_delete(blocks);
             mem_depot_delete(depot);

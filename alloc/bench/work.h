@@ -53,6 +53,7 @@ static void F(requests)(bool small)
     for (unsigned list = 0; list < MIXED_LISTS; list++) {
         double start = 0;
         mixed_sizes(size, list, small);
+        look();
         for (size_t cycle = 0; cycle < sizes.cycles + sizes.cycles / 10; cycle++) {
             if (cycle == sizes.cycles / 10) /* warm */
                 start = now();
@@ -92,6 +93,7 @@ static void F(one_by_one)(void)
     void **objects = (void **)must(malloc(sizes.appends * sizeof(void *)));
     double best = 0;
     for (int round = 0; round < 4; round++) {
+        look();
         double start = now();
         for (size_t i = 0; i < sizes.appends; i++) {
             struct node *node = (struct node *)must(arm_node(sizeof(struct node)));
@@ -116,6 +118,7 @@ static void F(small)(void)
     double best = 0;
     arm_begin(16);
     for (int round = 0; round < 3; round++) { /* the first warms up */
+        look();
         double start = now();
         F(release)(F(chain)(sizes.small, 16), 16);
         double spent = now() - start;
@@ -181,6 +184,7 @@ static void F(nodes)(void)
     double made = 0, released = 0, visited = 0, per = 1e9 / (double)sizes.nodes;
     arm_begin(sizeof(struct node));
     for (int round = 0; round < 3; round++) {
+        look();
         double start = now();
         struct node *list = F(list)(sizes.nodes);
         double listed = now() - start;
@@ -240,6 +244,7 @@ static void F(churn)(void)
     }
     put("bytes", (anonymous_mib() - before) * 1048576 / (double)sizes.live);
     uint64_t random = 7;
+    look();
     double start = now();
     for (size_t turn = 0; turn < sizes.turns; turn++) {
         struct node **cell = &cells[next_random(&random, sizes.live)];
