@@ -12,10 +12,10 @@ import sys
 import time
 from dataclasses import dataclass, replace
 
-from . import counting, metrics, plan, report_text, stats, swarm
+from . import counting, metrics, report_text, stats, swarm
 from .arm import ARENA, MALLOC
 from .bench import Bench
-from .slot import run_alone
+from .slot import run_all
 
 WARM_UP, LOOKED_AT = 20, 40  # requests
 SETTLE_SECONDS = 0.005  # for the end of a request
@@ -156,20 +156,19 @@ def run(build, items, pairs, seed):
 def _measure(bench, item, advice, pairs, rng):
     """The arena as it is advised over malloc."""
     advised = replace(ARENA, flags=ARENA.flags + advice.flags())
-    slots = {}
-    for block in range((pairs + 1) // 2):
-        for arm, pair in plan.block(rng, 2 * block, min(2, pairs - 2 * block), block, [], (MALLOC, advised)):
-            print(f"  {item.name}: pair {pair + 1} of {pairs}, {arm.name}", file=sys.stderr)
-            place = {"block": block, "pair": pair, "repeat": False}
-            slot = slots.setdefault(pair, {})[arm.name] = run_alone(bench, item, arm, place)
-            for said in report_text.invalid({"slots": [slot]}):
-                print(f"  INVALID {said}", file=sys.stderr)
-    valid = [of for of in slots.values() if all(slot["valid"] for slot in of.values())]
+    valid = []
+    for pair in range(pairs):
+        print(f"  {item.name}: pair {pair + 1} of {pairs}", file=sys.stderr)
+        place = {"block": pair, "pair": pair, "repeat": False}
+        slots = run_all(bench, item, rng.sample((MALLOC, advised), 2), place)
+        for said in report_text.invalid({"slots": slots}):
+            print(f"  INVALID {said}", file=sys.stderr)
+        if all(slot["valid"] for slot in slots):
+            valid.append({slot["arm"]: slot["metrics"] for slot in slots})
     ratios = {}
     for name in MEASURED:
         metric = metrics.BY_NAME[name]
-        ratio = stats.compare([(of["arena"]["metrics"][name], of["malloc"]["metrics"][name]) for of in valid],
-                              metric.margin)
+        ratio = stats.compare([metrics.of_pair(metric, of["arena"], of["malloc"]) for of in valid], metric.margin)
         if ratio:
             ratios[name] = ratio
     return ratios

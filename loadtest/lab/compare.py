@@ -1,5 +1,6 @@
 """A whole run: every scenario, every arm, then the report."""
 
+import itertools
 import time
 
 from . import environment, gates, plan, scenario, stats, summary
@@ -7,7 +8,7 @@ from .arm import ARENA, MALLOC, STATIC, YARDSTICK
 from .bench import Bench
 from .counting import Counting
 from .progress import Progress
-from .slot import Slot
+from .slot import Slot, run_together
 
 COUNTING_SECONDS = 1.5
 START_SECONDS = 1.2  # of a slot, beside its load
@@ -46,8 +47,7 @@ class Run:
             self._later = max(self._later, later + item.idle[-1])
         left = self._not_done(steps)
         self._to_do = [item.name for _, item, _, _ in left]
-        for block, item, arm, pair in left:
-            self._slot(item, arm, {"block": block, "pair": pair, "repeat": False})
+        self._run([(item, arm, {"block": block, "pair": pair, "repeat": False}) for block, item, arm, pair in left])
         self._finish(all_of_them=True)
         self._repeat_invalid(items, {arm.name: arm for _, _, arm, _ in steps})
         for name in items:
@@ -80,17 +80,26 @@ class Run:
         """Seconds to the end, by what a slot of each scenario took so far."""
         return sum(self._seconds[name] for name in self._to_do) + self._later
 
-    def _slot(self, item, arm, place):
-        again = " again" if place["repeat"] else ""
-        self.progress.step(f"block {place['block'] + 1}, {item.name}: {arm.name}{again}", self._left())
-        start = time.monotonic()
-        self._finish()
-        number = 1 + max((slot["number"] for slots in self.slots.values() for slot in slots), default=-1)
-        slot = Slot(self.bench, item, arm, place | {"number": number + len(self._idling)})
-        slot.run()
-        self._idling.append(slot)
-        self._seconds[item.name] = (self._seconds[item.name] + time.monotonic() - start) / 2
-        self._to_do.remove(item.name)
+    def _run(self, steps):
+        """`steps`: (scenario, arm, place), of which those of a pair stand together, and run together."""
+        for _, unit in itertools.groupby(steps, lambda step: (step[0].name, summary.unit(
+                step[2] | {"arm": step[1].name}))):
+            unit = list(unit)
+            item, _, place = unit[0]
+            arms = " and ".join(arm.name for _, arm, _ in unit) + (" again" if place["repeat"] else "")
+            self.progress.step(f"block {place['block'] + 1}, {item.name}: {arms}", self._left())
+            start = time.monotonic()
+            self._finish()
+            number = 1 + len(self._idling) + max(
+                (slot["number"] for slots in self.slots.values() for slot in slots), default=-1)
+            slots = [Slot(self.bench, item, arm, place | {"number": number + i})
+                     for i, (_, arm, place) in enumerate(unit)]
+            run_together(slots)
+            self._idling += slots
+            took = (time.monotonic() - start) / len(unit)
+            self._seconds[item.name] = (self._seconds[item.name] + took) / 2
+            for _ in unit:
+                self._to_do.remove(item.name)
 
     def _finish(self, all_of_them=False):
         """Nothing is being measured: the time to ask and stop servers that have idled enough."""
@@ -119,9 +128,8 @@ class Run:
             bad = {summary.unit(slot) for slot in done if not slot["valid"]} - repeated
             again = [slot for slot in done if summary.unit(slot) in bad]
             self._to_do += [name] * len(again)
-            for slot in again:
-                self._slot(item, arms[slot["arm"]],
-                           {"block": slot["block"], "pair": slot["pair"], "repeat": True})
+            self._run([(item, arms[slot["arm"]], {"block": slot["block"], "pair": slot["pair"], "repeat": True})
+                       for slot in again])
         self._finish(all_of_them=True)
 
 

@@ -39,6 +39,14 @@ def from_samples(samples):
     return sorted(counts.items())
 
 
+def merge(histograms):
+    counts = {}
+    for pairs in histograms:
+        for value, n in pairs:
+            counts[value] = counts.get(value, 0) + n
+    return sorted(counts.items())
+
+
 def count(pairs):
     return sum(n for _, n in pairs)
 

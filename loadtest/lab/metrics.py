@@ -3,7 +3,7 @@ difference."""
 
 from dataclasses import dataclass
 
-from .stats import Margin
+from .stats import Margin, median
 
 KIB = 1024
 TIME = Margin(0.02)
@@ -39,6 +39,20 @@ ALL = (
     Metric("idle_cpu_us", "CPU while idle", "us", Margin(0.05, absolute=1000, floor=1000)),
 )
 BY_NAME = {metric.name: metric for metric in ALL}
+
+
+CPU_OF_TURNS = "cpu_us_per_request of each turn"
+
+
+def of_pair(metric, of, base):
+    """(value, value of the base) from the metrics of two slots. Of loads that took turns each turn has a
+    ratio of its own, and their median counts: one that something else has disturbed does not."""
+    value, of_base = of.get(metric.name), base.get(metric.name)
+    if metric.name == "cpu_us_per_request":
+        ratios = [a / b for a, b in zip(of.get(CPU_OF_TURNS, ()), base.get(CPU_OF_TURNS, ())) if a and b]
+        if len(ratios) > 1:
+            value = of_base * median(ratios)
+    return value, of_base
 
 
 def resolved():

@@ -22,6 +22,6 @@ def read(out, connections):
     with open(out, encoding="ascii") as f:
         said = json.load(f)
     raw, sent, late = ([tuple(pair) for pair in said.pop(k)] for k in ("from_due", "from_sent", "late"))
-    return said | {"connections": connections, "raw": raw, "sent": sent, "corrected": None, "wrk": None,
+    return said | {"connections": connections, "raw": raw, "sent": sent, "corrected": None,
                    "late_us": histogram.percentile(late, 99) if late else 0,
                    "unrecorded": said["requests"] - histogram.count(raw)}

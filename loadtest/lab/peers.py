@@ -13,7 +13,7 @@ from . import compare, environment, metrics, report_text, scenario, stats
 from .arm import ARENA, MALLOC, STATIC, Arm
 from .bench import Bench
 from .progress import Progress
-from .slot import run_alone
+from .slot import run_all
 
 FOLDER = Path(__file__).resolve().parent.parent / "peers"
 SHOWN = ("user_us_per_request", "cpu_us_per_request", "requests_per_second", "peak_rss_bytes",
@@ -111,10 +111,9 @@ def run(build, rounds, seed, argv, names=NAMES):
         about = environment.describe(bench)
         for number in range(rounds):
             for item, arms, _ in loads:
-                for arm in rng.sample(arms, len(arms)):
-                    progress.step(f"round {number + 1} of {rounds}, {item.name}: {arm.name}", left)
-                    found[item.name] += _slots(bench, item, arm, number)
-                    left -= _slot_seconds(item.name)
+                progress.step(f"round {number + 1} of {rounds}, {item.name}", left)
+                found[item.name] += _slots(bench, item, rng.sample(arms, len(arms)), number)
+                left -= len(arms) * _slot_seconds(item.name)
     progress.end()
     noisy = compare.mark_noisy([slot for slots in found.values() for slot in slots])
     about["warnings"] = environment.warnings(about) + noisy + [
@@ -127,24 +126,26 @@ def run(build, rounds, seed, argv, names=NAMES):
             "environment": about, "workloads": workloads}
 
 
-def _slots(bench, item, arm, number):
-    """One, or two where the first is not valid."""
+def _slots(bench, item, arms, number):
+    """Of a round: one of each arm, all once more where one is not valid."""
     slots = []
     for again in (False, True):
-        slot = run_alone(bench, item, arm, {"block": number, "pair": None, "repeat": again})
+        slots += run_all(bench, item, arms, {"block": number, "pair": None, "repeat": again})
+        if all(slot["valid"] for slot in slots[-len(arms):]):
+            break
+    for slot in slots:
         for bulky in ("series", "latency", "idle"):
             slot.pop(bulky, None)
-        slots.append(slot)
-        if slot["valid"]:
-            break
     return slots
 
 
 def _workload(item, arms, limits, slots):
-    by_round = {}
-    for slot in slots:
+    runs = {}
+    for slot in sorted(slots, key=lambda slot: slot["repeat"]):
+        of_run = runs.setdefault((slot["block"], slot["repeat"]), {})
         if slot["valid"]:
-            by_round.setdefault(slot["block"], {})[slot["arm"]] = slot["metrics"]
+            of_run[slot["arm"]] = slot["metrics"]
+    by_round = {block: of_run for (block, _), of_run in runs.items()}  # the last run of each
     medians = {}
     for arm in arms:
         of_arm = [of[arm.name] for of in by_round.values() if arm.name in of]
@@ -165,7 +166,7 @@ def _ratios(by_round, arm):
     result = {}
     for name in SHOWN:
         metric = metrics.BY_NAME[name]
-        pairs = [(of.get("arena", {}).get(name), of.get(arm, {}).get(name)) for of in by_round.values()]
+        pairs = [metrics.of_pair(metric, of.get("arena", {}), of.get(arm, {})) for of in by_round.values()]
         ratio = stats.compare(pairs, metric.margin, metric.higher_is_better)
         if ratio:
             result[name] = ratio

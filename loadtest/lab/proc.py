@@ -36,6 +36,11 @@ class Cpu:
         return self.total_ns * self.sampled_user_ns / self.sampled_ns
 
 
+def total(cpus):
+    parts = [(cpu.total_ns, cpu.sampled_ns, cpu.sampled_user_ns) for cpu in cpus]
+    return Cpu(*map(sum, zip(*parts)))
+
+
 def cpu(pid):
     def clock(kind):
         return time.clock_gettime_ns((~pid << 3) | kind)

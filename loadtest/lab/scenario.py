@@ -12,6 +12,8 @@ ORDER = [*COMPARED, "transfer", "small", "sizes", "deep", "tiny", "growth", "lit
          "churn", "interleaved", "huge", "trickle", "open", "slow-uploads", "slow-reads", "errors",
          "get", "list", "write", "mixed", "stream", "slow-stream"]  # of the report; others follow
 PACED_CONNECTIONS = 64
+TURN_SECONDS = 0.3  # of load, before the other arm of a pair has its turn,
+TURN_SECONDS_PER_CONNECTION = 0.004  # or more: to open and to close one is a hundredth of it
 PACED_SECONDS = 3
 WINNERS = ("arena", "malloc", "equivalent")
 
@@ -33,6 +35,13 @@ class Load:
     download: int = 0
     hold: float = 0  # seconds for which connections stay open after their last answer
     counted: int = 100  # requests in the slot that counts calls of malloc
+
+    @property
+    def turns(self):
+        """In how many pieces it can come. A load of so many requests, or at a rate, is one."""
+        if self.client != "wrk":
+            return 1
+        return max(1, int(self.seconds / max(TURN_SECONDS, self.connections * TURN_SECONDS_PER_CONNECTION)))
 
 
 @dataclass

@@ -121,7 +121,7 @@ def ratios(pairs):
     result = {}
     limited = sum(a["client_bound"] or b["client_bound"] for a, b in pairs)
     for metric in metrics.ALL:
-        values = [(a["metrics"].get(metric.name), b["metrics"].get(metric.name)) for a, b in pairs]
+        values = [metrics.of_pair(metric, a["metrics"], b["metrics"]) for a, b in pairs]
         ratio = stats.compare(values, metric.margin, metric.higher_is_better, metric.counted)
         if ratio is None:
             continue

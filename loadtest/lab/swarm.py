@@ -40,7 +40,7 @@ def read(out, connections):
     with open(out, encoding="ascii") as f:
         said = json.load(f)
     raw = histogram.from_samples(said.pop("latencies_us"))
-    return said | {"connections": connections, "raw": raw, "corrected": None, "wrk": None,
+    return said | {"connections": connections, "raw": raw, "corrected": None,
                    "unrecorded": said["requests"] - histogram.count(raw)}
 
 

@@ -11,6 +11,7 @@ from . import histogram
 
 SCRIPT = Path(__file__).resolve().parent.parent / "wrk" / "steady.lua"
 START_UP = 0.25  # seconds that are not load
+STOP_SECONDS = 0.05  # on average, after it has been told to end: it looks ten times a second
 TIMEOUT = 4  # seconds; wrk holds 8 bytes for each of its microseconds
 
 
@@ -28,6 +29,15 @@ def end_early(process):
     process.send_signal(signal.SIGINT)
 
 
+def merge(parts):
+    """What was measured in all turns, of what read() gave for each."""
+    whole = {name: sum(part[name] for part in parts)
+             for name in ("requests", "seconds", "wrong_status", "errors", "unrecorded")}
+    for name in ("corrected", "raw"):
+        whole[name] = None if None in (found := [part[name] for part in parts]) else histogram.merge(found)
+    return parts[0] | whole
+
+
 def read(out, connections):
     """What was measured, in the lab's own terms."""
     with open(out, encoding="ascii") as f:
@@ -36,7 +46,7 @@ def read(out, connections):
     result = {"requests": said["requests"], "seconds": said["duration_us"] / 1e6,
               "connections": connections, "wrong_status": errors["status"],
               "errors": sum(errors[k] for k in ("connect", "read", "write", "timeout")),
-              "wrk": said["corrected"], "raw": None, "corrected": None, "unrecorded": 0}
+              "raw": None, "corrected": None, "unrecorded": 0}
     if said["histogram"]:
         interval = histogram.wrk_interval(said["duration_us"], said["requests"], connections)
         result["corrected"] = [tuple(pair) for pair in said["histogram"]]

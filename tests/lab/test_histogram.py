@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from lab import histogram
+from lab import histogram, wrk
 
 
 def corrected_as_by_wrk(raw, expected):
@@ -59,3 +59,15 @@ def test_percentiles_need_ten_samples_beyond():
 
 def test_the_mean_is_that_of_the_samples():
     assert histogram.mean(histogram.from_samples([1, 1, 4])) == 2
+
+
+def test_what_the_turns_measured_is_one_load():
+    def part(requests, raw, unrecorded=0):
+        return {"requests": requests, "seconds": 0.3, "connections": 32, "wrong_status": 1, "errors": 2, "raw": raw,
+                "corrected": raw, "unrecorded": unrecorded}
+    whole = wrk.merge([part(3, [(5, 1), (9, 2)]), part(2, [(4, 1), (9, 1)], unrecorded=1)])
+    assert whole["raw"] == whole["corrected"] == [(4, 1), (5, 1), (9, 3)]
+    assert (whole["requests"], whole["connections"], whole["wrong_status"], whole["errors"], whole["unrecorded"]) == (
+        5, 32, 2, 4, 1)
+    assert whole["seconds"] == pytest.approx(0.6)
+    assert wrk.merge([part(3, [(5, 3)]), part(2, None)])["raw"] is None

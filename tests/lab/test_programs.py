@@ -13,7 +13,7 @@ import pytest
 from lab import counting, scenario
 from lab.arm import ALL, ARENA, MALLOC, MORE, STATIC, YARDSTICK
 from lab.bench import Bench
-from lab.slot import Slot, run_alone
+from lab.slot import Slot, run_alone, run_together
 
 TIMED = {"duration", "little", "silence"}  # gates that a machine which others keep busy may not pass
 PLACE = {"block": 0, "pair": 0, "repeat": False}
@@ -166,7 +166,7 @@ def test_the_copy_of_a_store_goes_with_its_server(bench, arm, name):
     item = scenario.load(name)
     item = replace(item, rows=1000, idle=[0.1], load=replace(item.load, warm_up=0, seconds=1))
     slot = Slot(bench, item, arm, PLACE)
-    slot.run()
+    run_together([slot])
     path = slot.server.store
     assert os.path.exists(path)
     while not slot.ready():

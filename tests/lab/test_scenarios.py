@@ -4,6 +4,7 @@ import json
 import pytest
 
 from lab import compare, metrics, payload, scenario
+from lab.slot import Slot, run_together
 from lab.store import Rows
 
 
@@ -123,3 +124,44 @@ def test_rates_are_shares_of_what_the_slower_arm_can_do():
 def test_an_unknown_scenario_is_named_with_those_there_are():
     with pytest.raises(scenario.ScenarioError, match="'nonsense'.*json.*connections"):
         scenario.load("nonsense")
+
+
+@pytest.mark.parametrize("name, turns", [("echo", 6), ("write", 6), ("tiny", 1), ("spike", 1), ("slow-reads", 1)])
+def test_a_load_comes_in_turns_where_that_costs_nothing(name, turns):
+    assert scenario.load(name).load.turns == turns
+    assert scenario.at_rate(scenario.load("echo"), 0.5, 1000).load.turns == 1
+
+
+def turns_taken(item):
+    """[(what, arm, number of the turn or None), ...] of two slots that are run together."""
+    done = []
+
+    class Noted(Slot):
+        def prepare(self):
+            done.append(("prepare", self.arm))
+
+        def begin(self):
+            done.append(("begin", self.arm))
+
+        def turn(self, number):
+            done.append((number, self.arm))
+            if (self.arm, number) == ("b", 4):
+                raise OSError("the server is gone")
+
+        def end(self):
+            done.append(("end", self.arm))
+
+    run_together([Noted(None, item, arm, {}) for arm in "ab"])
+    return done
+
+
+def test_a_pair_takes_turns_and_goes_on_alone_when_one_has_failed():
+    done = turns_taken(scenario.load("echo"))
+    assert done[:4] == [("prepare", "a"), ("prepare", "b"), ("begin", "a"), ("begin", "b")]
+    assert [arm for what, arm in done[4:-1]] == list("abbaabbaaba")
+    assert done[-1] == ("end", "a")
+
+
+def test_what_is_one_piece_is_run_one_after_the_other():
+    done = turns_taken(scenario.load("spike"))
+    assert [arm for _, arm in done] == list("aaaabbbb")

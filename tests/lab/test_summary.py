@@ -2,7 +2,7 @@
 import pytest
 import reports
 
-from lab import holders, scenario, summary
+from lab import holders, metrics, scenario, summary
 
 
 def summarise(slots, name="echo"):
@@ -133,3 +133,14 @@ def test_what_the_store_holds_is_live_and_what_cannot_be_asked_is_unknown():
 def test_open_connections_share_what_there_is():
     item = summarise(reports.slots(), "open")
     assert item["open"]["arena"]["connections"] == pytest.approx((40 << 20) / 5000)
+
+
+def test_the_ratio_of_a_pair_is_the_median_of_its_turns():
+    cpu, of_turns = metrics.BY_NAME["cpu_us_per_request"], metrics.CPU_OF_TURNS
+    base = {cpu.name: 100.0, of_turns: [80.0, 100.0, 120.0, 100.0]}
+    disturbed = {cpu.name: 300.0, of_turns: [40.0, 50.0, 60.0, 1050.0]}
+    assert metrics.of_pair(cpu, disturbed, base) == (50.0, 100.0)
+    assert metrics.of_pair(cpu, {cpu.name: 70.0, of_turns: [70.0]}, base) == (70.0, 100.0)
+    assert metrics.of_pair(cpu, {cpu.name: 70.0}, base) == (70.0, 100.0)
+    assert metrics.of_pair(cpu, disturbed | {of_turns: [None, 50.0, 60.0, 55.0]}, base)[0] == 50.0
+    assert metrics.of_pair(metrics.BY_NAME["user_us_per_request"], {"user_us_per_request": 3.0}, {}) == (3.0, None)
