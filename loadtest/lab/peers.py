@@ -20,7 +20,7 @@ SHOWN = ("user_us_per_request", "cpu_us_per_request", "requests_per_second", "pe
          "retained_bytes")
 # Of load in a slot: long enough for a compiler to warm up. The share of user CPU is sampled, and of
 # /json it is a sixth of all; it takes a longer look to tell it from a near one.
-SECONDS, LONG = 3, {"json": 12}
+SECONDS, LONG = 3, {"json": 6}
 
 
 @dataclass(frozen=True)
