@@ -1,7 +1,7 @@
 /* The arena: a context that bumps a pointer through blocks of 4, 16, then 64 KiB, at last of 2 MiB,
- * from both ends, after the caller's inline first block if there is one. Reset gives the blocks back
- * to the magazine; the round after it begins with one as large as the round before it needed, up to
- * 64 KiB.
+ * from both ends, after its first block if there is one. Reset gives the blocks back to the magazine;
+ * the round after it takes one as large as the round before it needed, up to 64 KiB. An arena that
+ * was created, and has no budget, keeps that one as its first block: rounds alike take and give none.
  *
  * One invariant carries the rest. Requests above MEM_LARGE, and only they, have a block of their
  * own: size alone tells where an allocation lives, so it needs no header. */
@@ -243,25 +243,75 @@ static void *arena_resize(mem_context *ctx, void *p, size_t old_size, size_t new
     return moved;
 }
 
+/* ---- The first block of an arena that was created: at first what its struct leaves of its block -- */
+
+static char *behind_struct(const mem_context *ctx)
+{
+    return (char *)mem_align_up((uintptr_t)(ctx + 1), MEM_ALIGN);
+}
+
+static bool is_behind_struct(const mem_context *ctx)
+{
+    return ctx->first == behind_struct(ctx);
+}
+
+static void begin_behind_struct(mem_context *ctx)
+{
+    mem_block *block = (mem_block *)((char *)ctx - MEM_BLOCK_HEADER);
+    ctx->first = behind_struct(ctx);
+    ctx->first_size = (size_t)((char *)block + block->size - ctx->first);
+}
+
+static void give_first(mem_context *ctx)
+{
+    if (is_behind_struct(ctx))
+        return;
+    mem_block *block = (mem_block *)(ctx->first - MEM_BLOCK_HEADER);
+    ctx->held -= block->size;
+    mem_blocks_give(ctx->source, block);
+    begin_behind_struct(ctx);
+}
+
+/* After a round that took `used` bytes of bump blocks. The oldest of them, if it is twice as large, is
+ * the first block of the next round; one of which not a quarter was used goes back. Under a budget
+ * there is none, since it would have to be charged when nothing is allocated. */
+static void choose_first(mem_context *ctx, size_t used)
+{
+    mem_block *newest = ctx->block, *oldest = newest ? newest->prev : NULL;
+    if (ctx->budget || (!oldest && used < ctx->first_size / 4))
+        give_first(ctx);
+    if (ctx->budget || !oldest || oldest->size > MEM_BLOCK_MAX ||
+        oldest->size - MEM_BLOCK_HEADER < 2 * ctx->first_size)
+        return;
+    if (oldest == newest) {
+        ctx->block = NULL;
+    } else {
+        newest->prev = oldest->prev;
+        newest->prev->next = NULL;
+    }
+    give_first(ctx);
+    ctx->first = (char *)oldest + MEM_BLOCK_HEADER;
+    ctx->first_size = oldest->size - MEM_BLOCK_HEADER;
+}
+
+/* ---- Reset ----------------------------------------------------------------------------------- */
+
 static void give_all(mem_context *ctx)
 {
     size_t given = mem_blocks_give_all(ctx->source, ctx->block, ctx->large, ctx->held);
     ctx->held -= given;
     mem_budget_release(ctx->budget, given);
     ctx->block = ctx->large = NULL;
-    ctx->blocks = ctx->embedded ? 0 : 1;
     ctx->large_blocks = 0;
-    ctx->closed_used = 0;
 }
 
-/* The next round is likely to need as much as this one, which took `used` bytes, of bump blocks: one
- * for it spares the growth. */
-static size_t first_of_next_round(const mem_context *ctx, size_t used)
+/* The next round is likely to need as much as this one, which took `used` bytes of bump blocks: one for
+ * it spares the growth. What a created arena takes replaces its first block, and holds that share too. */
+static size_t next_size(const mem_context *ctx, size_t used)
 {
-    size_t needed = used;
-    for (const mem_block *block = ctx->large; block; block = block->next)
-        needed -= block->used;
-    needed = needed > ctx->first_size ? needed - ctx->first_size : 0;
+    bool replaces = !ctx->embedded && used <= BUMP_BLOCK_MAX - MEM_BLOCK_HEADER;
+    size_t spared = replaces ? 0 : ctx->first_size;
+    size_t needed = used > spared ? used - spared : 0;
     if (needed > BUMP_BLOCK_MAX - MEM_BLOCK_HEADER)
         return BUMP_BLOCK_MAX;
     size_t size = MEM_BLOCK_MIN; /* times a power of two, so that other rounds can use it too */
@@ -273,9 +323,15 @@ static size_t first_of_next_round(const mem_context *ctx, size_t used)
 static void arena_reset(mem_context *ctx)
 {
     size_t used = mem_note_reset(ctx);
-    ctx->next_size = first_of_next_round(ctx, used);
+    for (const mem_block *block = ctx->large; block; block = block->next)
+        used -= block->used;
+    if (!ctx->embedded)
+        choose_first(ctx, used);
+    ctx->next_size = next_size(ctx, used);
     if (ctx->block || ctx->large)
         give_all(ctx);
+    ctx->blocks = ctx->embedded ? 0 : is_behind_struct(ctx) ? 1 : 2;
+    ctx->closed_used = 0;
     mem_poison(ctx->first, ctx->first_size);
     open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
 }
@@ -286,6 +342,7 @@ static void arena_end(mem_context *ctx)
     if (ctx->embedded)
         return;
     mem_blocks_note_peak(ctx->source, ctx->held);
+    give_first(ctx);
     mem_blocks_give(ctx->source, (mem_block *)((char *)ctx - MEM_BLOCK_HEADER));
 }
 
@@ -373,7 +430,7 @@ mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks 
     if (!block)
         return NULL;
     mem_context *ctx = (mem_context *)((char *)block + MEM_BLOCK_HEADER);
-    char *first = (char *)mem_align_up((uintptr_t)(ctx + 1), MEM_ALIGN);
+    char *first = behind_struct(ctx);
     mem_arena_init(ctx, parent, name, source, first, (size_t)((char *)block + block->size - first));
     ctx->embedded = false;
     ctx->held = block->size;

@@ -90,7 +90,7 @@ typedef struct mem_stats {
     size_t total;  /* held: blocks and large blocks (arena), allocations with headers (heap) */
     size_t used;   /* handed out since the last reset, also from an inline first block */
     size_t peak;   /* highest `used` seen at a reset or by this call */
-    size_t blocks; /* count of bump blocks, without an inline first block */
+    size_t blocks; /* count of bump blocks, without the caller's first block */
     size_t large_blocks; /* count of allocations with a block of their own */
     uint64_t resets;     /* count */
     uint64_t refusals;   /* count */
@@ -109,7 +109,8 @@ struct mem_context {
     char *back;         /* arena, shut: where what is free ends */
     mem_block *block;   /* arena: bump blocks, newest first */
     mem_block *large;   /* arena: large blocks; heap: every allocation, newest first */
-    char *first;        /* arena: the inline first block, or NULL; owned by the caller */
+    char *first;        /* arena: the first block, or NULL; owned by the caller, or kept by an
+                           arena that was created */
     size_t first_size;
     size_t next_size; /* arena: size of the next bump block */
     mem_callback *callbacks;
@@ -134,7 +135,8 @@ void mem_arena_init(mem_context *ctx, mem_context *parent, const char *name, mem
 void mem_heap_init(mem_context *ctx, mem_context *parent, const char *name);
 
 /* The same, with the struct allocated too: an arena's lives in its first block, which is kept over
- * resets. NULL: no memory. End it with mem_delete. */
+ * resets. While it has no budget, an arena also keeps one block of up to MEM_BLOCK_MAX bytes that its
+ * rounds need, until one has not used a quarter of it. NULL: no memory. End it with mem_delete. */
 mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks *source);
 mem_context *mem_heap_create(mem_context *parent, const char *name);
 /* The same, of the kind of its parent: for what is to be given back in the middle of its work. */
