@@ -169,9 +169,14 @@ static void raise_file_limit(const options *opts)
 /* With arenas little lives on malloc's heaps, so almost every free is at the top of one, and glibc
  * would give back what the next request asks for again. A MiB of each heap is what malloc_trim leaves
  * at the tops of the threads' heaps, so no more. Both limits, since setting either ends glibc's
- * adapting of them; the environment's are overruled. */
+ * adapting of them; the environment's are overruled.
+ *
+ * And no fast bins: they hold small chunks as if in use, between large ones that are free. It would be
+ * malloc_trim that joins them all, into the top of a thread's heap, of which it gives nothing back;
+ * joined when they are freed, the heap shrinks. */
 static void calm_malloc(void)
 {
+    (void)mallopt(M_MXFAST, 0);
     (void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
     (void)mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
 }
