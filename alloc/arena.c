@@ -290,6 +290,7 @@ static void choose_first(mem_context *ctx, size_t used)
         newest->prev->next = NULL;
     }
     give_first(ctx);
+    mem_poison(ctx->first, ctx->first_size);
     ctx->first = (char *)oldest + MEM_BLOCK_HEADER;
     ctx->first_size = oldest->size - MEM_BLOCK_HEADER;
 }

@@ -65,7 +65,10 @@ class Trickle:
     def tick(self):
         try:
             if self._answer:
-                self._answer.feed(self._socket.recv(65536))
+                text = self._socket.recv(65536)
+                if not text:
+                    raise ConnectionError("the server closed the connection before it answered")
+                self._answer.feed(text)
                 if not self._answer.whole:
                     return
                 self.answered += 1
@@ -78,12 +81,14 @@ class Trickle:
             self._answer = Answer()
 
     def close(self):
-        """Once its last answer is here; how many there were."""
-        while self._answer:
-            self.tick()
-            self._next = float("inf")
-            time.sleep(0.001)
-        self._socket.close()
+        """Once its last answer is here; how many there were. OSError: it did not come."""
+        self._next = float("inf")  # by now the server may have closed a connection that lay idle
+        try:
+            while self._answer:
+                self.tick()
+                time.sleep(0.001)
+        finally:
+            self._socket.close()
         return self.answered
 
 

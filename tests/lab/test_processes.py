@@ -3,6 +3,7 @@ import http.server
 import json
 import mmap
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -251,6 +252,22 @@ def test_a_trickle_comes_as_often_as_it_should(answers):
     watches.add(watch)
     watches.pause(0.6)
     assert watch.done() and 1 < trickle.close() <= 26
+
+
+def test_a_trickle_ends_on_a_connection_that_was_closed_meanwhile():
+    """A server closes what lies idle: with the last answer still to be read, or without one."""
+    for last, answered in ((PLAIN, 1), (b"", None)):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            trickle = Trickle(listener.getsockname(), 50)
+            trickle.tick()  # the request that is under way when nobody looks any more
+            with listener.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(last)
+            if answered:
+                assert trickle.close() == answered
+            else:
+                with pytest.raises(ConnectionError):
+                    trickle.close()
 
 
 def test_the_swarm_counts_a_server_that_is_not_there(tmp_path):
