@@ -272,16 +272,19 @@ static void give_first(mem_context *ctx)
     begin_behind_struct(ctx);
 }
 
-/* After a round that took `used` bytes of bump blocks. The oldest of them, if it is twice as large, is
- * the first block of the next round; one of which not a quarter was used goes back. Under a budget
- * there is none, since it would have to be charged when nothing is allocated. */
+/* The least that a block has to have room for to be the first instead. */
+#define WORTH_KEEPING(first_size) ((first_size) + MEM_BLOCK_MIN)
+
+/* After a round that took `used` bytes of bump blocks. The oldest of them, if that is more, is the first
+ * block of the next round; one of which not a quarter was used goes back. Under a budget there is none,
+ * since it would have to be charged when nothing is allocated. */
 static void choose_first(mem_context *ctx, size_t used)
 {
     mem_block *newest = ctx->block, *oldest = newest ? newest->prev : NULL;
     if (ctx->budget || (!oldest && used < ctx->first_size / 4))
         give_first(ctx);
     if (ctx->budget || !oldest || oldest->size > MEM_BLOCK_MAX ||
-        oldest->size - MEM_BLOCK_HEADER < 2 * ctx->first_size)
+        oldest->size - MEM_BLOCK_HEADER < WORTH_KEEPING(ctx->first_size))
         return;
     if (oldest == newest) {
         ctx->block = NULL;
@@ -293,6 +296,16 @@ static void choose_first(mem_context *ctx, size_t used)
     mem_poison(ctx->first, ctx->first_size);
     ctx->first = (char *)oldest + MEM_BLOCK_HEADER;
     ctx->first_size = oldest->size - MEM_BLOCK_HEADER;
+}
+
+void mem_arena_keep_none(mem_context *ctx)
+{
+    if (ctx->embedded || is_behind_struct(ctx))
+        return;
+    give_first(ctx);
+    ctx->blocks = 1;
+    mem_poison(ctx->first, ctx->first_size);
+    open_window(ctx, mem_bump_start(ctx), mem_bump_end(ctx));
 }
 
 /* ---- Reset ----------------------------------------------------------------------------------- */
@@ -307,12 +320,13 @@ static void give_all(mem_context *ctx)
 }
 
 /* The next round is likely to need as much as this one, which took `used` bytes of bump blocks: one for
- * it spares the growth. What a created arena takes replaces its first block, and holds that share too. */
+ * it spares the growth. In an arena that keeps its blocks it is to replace the first. */
 static size_t next_size(const mem_context *ctx, size_t used)
 {
-    bool replaces = !ctx->embedded && used <= BUMP_BLOCK_MAX - MEM_BLOCK_HEADER;
-    size_t spared = replaces ? 0 : ctx->first_size;
-    size_t needed = used > spared ? used - spared : 0;
+    bool replaces = !ctx->embedded && !ctx->budget && used <= BUMP_BLOCK_MAX - MEM_BLOCK_HEADER;
+    size_t needed = used > ctx->first_size ? used - ctx->first_size : 0;
+    if (replaces && needed > 0)
+        needed = used > WORTH_KEEPING(ctx->first_size) ? used : WORTH_KEEPING(ctx->first_size);
     if (needed > BUMP_BLOCK_MAX - MEM_BLOCK_HEADER)
         return BUMP_BLOCK_MAX;
     size_t size = MEM_BLOCK_MIN; /* times a power of two, so that other rounds can use it too */
@@ -331,6 +345,8 @@ static void arena_reset(mem_context *ctx)
     ctx->next_size = next_size(ctx, used);
     if (ctx->block || ctx->large)
         give_all(ctx);
+    else if (!ctx->embedded && !is_behind_struct(ctx))
+        mem_blocks_note_peak(ctx->source, ctx->held);
     ctx->blocks = ctx->embedded ? 0 : is_behind_struct(ctx) ? 1 : 2;
     ctx->closed_used = 0;
     mem_poison(ctx->first, ctx->first_size);

@@ -23,10 +23,18 @@ void mem_context_init(mem_context *ctx, mem_context *parent, const char *name, c
         mem_attach(ctx, parent);
 }
 
+/* A block that an empty arena keeps was charged to nobody. */
+static void charge_to(mem_context *ctx, mem_budget *budget)
+{
+    if (budget && ctx->source)
+        mem_arena_keep_none(ctx);
+    ctx->budget = budget;
+}
+
 void mem_attach(mem_context *ctx, mem_context *parent)
 {
     assert(!ctx->parent && !ctx->child && mem_is_empty(ctx));
-    ctx->budget = parent->budget;
+    charge_to(ctx, parent->budget);
     ctx->parent = parent;
     ctx->next = parent->child;
     if (ctx->next)
@@ -121,7 +129,7 @@ void mem_on_reset(mem_context *ctx, mem_callback *callback)
 void mem_set_budget(mem_context *ctx, mem_budget *budget)
 {
     assert(mem_is_empty(ctx));
-    ctx->budget = budget;
+    charge_to(ctx, budget);
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */

@@ -68,6 +68,9 @@ const mem_kind *mem_debug_kind(mem_debug *debug, const mem_kind *kind);
 void mem_context_init(mem_context *ctx, mem_context *parent, const char *name,
                       const mem_kind *kind);
 
+/* Of an empty arena: gives back the block that it has kept over resets, if there is one. */
+void mem_arena_keep_none(mem_context *ctx);
+
 /* Counts a refusal, closes the bump window, returns NULL. */
 void *mem_refuse(mem_context *ctx);
 
