@@ -1,6 +1,7 @@
 """The bench that slots run on: which processors, where the programs are, scratch files, whoever is
 running. Made once per run of the lab."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from .server import Server, ServerError
 
 
 NDJSON = "application/x-ndjson"
+PROGRAMS = ("handlers/slate", "loadtest/plain", "loadtest/pace", "loadtest/malloc_count.so", "loadtest/litter.so")
 
 
 class BenchError(Exception):
@@ -40,8 +42,7 @@ class Bench:
         self._affinity = cpus
 
     def __enter__(self):
-        for program in ("handlers/slate", *(f"loadtest/{name}" for name in (
-                "plain", "pace", "malloc_count.so", "litter.so"))):
+        for program in PROGRAMS:
             if not (self.build / program).exists():
                 raise BenchError(f"{self.build / program} is missing: build first "
                                  "(meson setup build && meson compile -C build)")
@@ -51,6 +52,13 @@ class Bench:
         if self.client_cpu is not None:
             os.sched_setaffinity(0, {self.client_cpu})
         return self
+
+    def digest(self):
+        """Of the programs that are measured: another build of the same revision is another."""
+        found = hashlib.sha256()
+        for program in PROGRAMS:
+            found.update((self.build / program).read_bytes())
+        return found.hexdigest()[:16]
 
     def __exit__(self, *_):
         for server in self._servers:

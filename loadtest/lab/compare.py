@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import Counter
 
 from . import environment, gates, plan, scenario, stats, summary
 from .arm import ARENA, MALLOC, STATIC, YARDSTICK
@@ -124,7 +125,9 @@ class Run:
         """Once. Of a pair both are run again: only neighbours make a pair."""
         for name, item in items.items():
             done = sorted(self.slots[name], key=lambda slot: slot["number"])
-            repeated = {summary.unit(slot) for slot in done if slot["repeat"]}
+            runs = {again: Counter(summary.unit(slot) for slot in done if slot["repeat"] == again)
+                    for again in (False, True)}
+            repeated = {unit for unit, slots in runs[True].items() if slots >= runs[False][unit]}
             bad = {summary.unit(slot) for slot in done if not slot["valid"]} - repeated
             again = [slot for slot in done if summary.unit(slot) in bad]
             self._to_do += [name] * len(again)

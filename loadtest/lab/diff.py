@@ -77,7 +77,7 @@ def _compare(new, old, metric):
     close = abs(stats.median(new) - stats.median(old)) < metric.margin.absolute
     if metric.counted:
         lo, hi, confidence = median, median, 1
-    known = confidence > 0  # one slot each proves nothing
+    known = confidence >= stats.LEAST_CONFIDENCE
     return {"median": median, "lo": lo, "hi": hi, "confidence": confidence, "n": min(len(new), len(old)),
             "verdict": stats.verdict(lo, hi, metric.margin.ratio, close, metric.higher_is_better)
             if known else "inconclusive"}

@@ -73,11 +73,11 @@ def _say(rung, found):
         print(f"{text}  no valid round")
         return False
     print(f"{text}  over {rung.over:7} {report_text.ratio_text(ratio):22} "
-          f"at most {rung.limit}: {_words(ratio, rung.limit)}")
+          f"at most {rung.limit}: {words(ratio, rung.limit)}")
     return ratio["median"] <= rung.limit
 
 
-def _words(ratio, limit):
+def words(ratio, limit):
     """A limit within the interval is neither reached nor missed for sure."""
     word = "met" if ratio["median"] <= limit else "MISSED"
     return word if ratio["hi"] <= limit or ratio["lo"] > limit else f"{word} by the median, not for sure"

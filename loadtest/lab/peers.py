@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import compare, environment, metrics, report_text, scenario, stats
+from . import compare, environment, floor, metrics, report_text, scenario, stats
 from .arm import ARENA, MALLOC, STATIC, Arm
 from .bench import Bench
 from .progress import Progress
@@ -196,7 +196,7 @@ def render(report):
         lines += ["", f"{workload['name']}: {workload['about']}",
                   *("  " + line for line in report_text.in_columns(rows, left=1))]
         for limit in workload["limits"]:
-            words = "met" if limit["reached"] else "MISSED"
+            words = floor.words(limit["ratio"], limit["at_most"]) if limit["ratio"] else "no valid round"
             lines.append(f"  {metrics.BY_NAME[limit['metric']].label}, arena / {limit['peer']}: "
                          f"{report_text.ratio_text(limit['ratio'])}, at most {limit['at_most']}: {words}")
         lines += [f"  INVALID {said}" for said in dict.fromkeys(report_text.invalid(workload))]

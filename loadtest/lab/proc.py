@@ -99,7 +99,7 @@ def peak(pid):
         for line in f:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/{pid}/status has no VmHWM")
+    raise ProcessLookupError(f"/proc/{pid}/status has no VmHWM: it has ended")
 
 
 def minor_faults(pid):

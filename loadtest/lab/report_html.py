@@ -379,7 +379,8 @@ METHOD = (
      "against what is right; then warm-up (none before a spike), reset of the peak, load, and silence: "
      "nothing asks the server anything for five seconds, only /proc is read. The next slot may run meanwhile."),
     ("CPU", "The scheduler's clock of the whole process in nanoseconds, from the load's start to 0.1 s after "
-     "its end, over the requests that the server itself counts. The user share is sampled at the kernel's "
+     "its end, over the requests that the server itself counts. Where a pair's loads come in turns of a third "
+     "of a second, the median of the turns' ratios is the pair's. The user share is sampled at the kernel's "
      "tick, so it is less exact."),
     ("Memory", "Peak: the kernel's high-water mark since the load began. Retained: anonymous memory less what "
      "is lazily freed, five seconds after the load, over the baseline before it and less the growth of what "

@@ -200,6 +200,7 @@ def render(report, colour=False):
     env = report["environment"]
     lines = [f"slate {env['revision'] or ''} on {env['cpu']}, {env['processors']} processors, "
              f"Linux {env['kernel']}, {env['libc']}, {env['wrk']}",
+             *([f"a page fault takes {env['page_fault_ns'] / 1000:.1f} µs of CPU"] if env.get("page_fault_ns") else []),
              f"seed {report['seed']}, {report['pairs']} pair{'s' if report['pairs'] > 1 else ''}, "
              f"{report['seconds']:.0f} s", ""]
     lines += [f"WARNING: {said}" for said in env["warnings"]]

@@ -35,11 +35,12 @@ class Load:
     download: int = 0
     hold: float = 0  # seconds for which connections stay open after their last answer
     counted: int = 100  # requests in the slot that counts calls of malloc
+    one_piece: bool = False  # requests take so long that each end of a turn would cut off many
 
     @property
     def turns(self):
         """In how many pieces it can come. A load of so many requests, or at a rate, is one."""
-        if self.client != "wrk":
+        if self.client != "wrk" or self.one_piece:
             return 1
         return max(1, int(self.seconds / max(TURN_SECONDS, self.connections * TURN_SECONDS_PER_CONNECTION)))
 

@@ -158,16 +158,17 @@ class Slot:
             return sum(turn[name] for turn in turns)
         used = proc.total(turn["cpu"] for turn in turns)
         clients = [turn["client"] for turn in turns]
-        self.client = wrk.merge(clients) if len(clients) > 1 else clients[0]
+        client = wrk.merge(clients) if len(clients) > 1 else clients[0]
         client_ns = 1e9 * (whole("client_seconds") or 1)
         self.facts |= {
             "cpu": used, "faults": proc.minor_faults(pid) - self._faults_before,
             "own_seconds": whole("own_seconds"), "peak": proc.peak(pid),
             "client_share": whole("client_ns") / client_ns, "client_occupied": whole("occupied_ns") / client_ns,
-            "server_share": used.total_ns / 1e9 / self.client["seconds"],
+            "server_share": used.total_ns / 1e9 / client["seconds"],
             "others": max(0.0, whole("others_ns") / 1e9 / whole("seconds")),
         }
         self.facts["handover_ns"].append(self.bench.probe_handover())
+        self.client = client  # so there is something to judge, and to report
 
     def _send_before(self):
         for request in self.scenario.before:
@@ -238,17 +239,19 @@ class Slot:
 
     def _judge(self):
         client, facts, turns = self.client, self.facts, len(self._turns)
-        self.gates += [gates.served(client), gates.errors(client), gates.status(client),
+        least = min((turn["client"] for turn in self._turns), key=lambda of: of["requests"])
+        self.gates += [gates.served(least), gates.errors(client), gates.status(client),
                        gates.content(client), gates.counts(client, facts["requests"],
                                     turns * client["connections"] if self._by("wrk") else 0),
                        gates.silence(self.watch.marks, self.scenario.idle),
-                       gates.duration(client, facts["own_seconds"],
-                                      turns * CLIENTS[self.scenario.load.client].START_UP)]
+                       *(gates.duration(turn["client"], turn["own_seconds"],
+                                        CLIENTS[self.scenario.load.client].START_UP) for turn in self._turns)]
         if self._by("pace"):
             self.gates.append(gates.plan(client, self.scenario.load))
         if client["raw"] and self._by("wrk") and not self._reconnects():
             self.gates.append(gates.littles_law(client, histogram.mean(client["raw"]),
-                                                turns * client["raw"][-1][0], facts["client_occupied"]))
+                                                sum(turn["client"]["raw"][-1][0] for turn in self._turns),
+                                                facts["client_occupied"]))
 
     def _reconnects(self):
         """Then connections are busy with that too, which wrk's latency does not show."""

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
+LEAST_CONFIDENCE = 0.75  # three pairs: an interval that is less sure decides nothing
 
 
 def median(values):
@@ -45,7 +46,8 @@ class Margin:
 
 def compare(pairs, margin, higher_is_better=False, exact=False):
     """`pairs` of (value, base) -> {"median", "lo", "hi", "confidence", "n", "verdict"} of value/base,
-    or None where there is nothing to compare. One pair proves nothing, unless it is `exact`."""
+    or None where there is nothing to compare. Fewer than three pairs prove nothing, unless they are
+    `exact`."""
     pairs = [(v, b) for v, b in pairs if v is not None and b is not None]
     raised = [(max(v, margin.floor), max(b, margin.floor)) for v, b in pairs]
     if not pairs or any(v <= 0 or b <= 0 for v, b in raised):
@@ -56,7 +58,7 @@ def compare(pairs, margin, higher_is_better=False, exact=False):
               "confidence": confidence, "n": len(pairs)}
     differences = interval([v - b for v, b in pairs])
     close = max(abs(differences[0]), abs(differences[1])) < margin.absolute
-    if len(pairs) == 1 and not exact:
+    if confidence < LEAST_CONFIDENCE and not exact:
         result["verdict"] = "inconclusive"
     else:
         result["verdict"] = verdict(result["lo"], result["hi"], margin.ratio, close, higher_is_better)

@@ -35,8 +35,8 @@ def run(build, items, pairs, seed, argv, state):
         item.idle = sorted({*item.idle, LAST_LOOK})
     with Bench(build) as bench:
         about = environment.describe(bench)
-        journal = Journal(state, {"revision": about["revision"], "build": about["build"], "pairs": pairs,
-                                  "scenarios": [item.name for item in items]}, seed)
+        journal = Journal(state, {name: about[name] for name in ("revision", "build", "kernel", "cpu", "wrk")} | {
+            "programs": bench.digest(), "pairs": pairs, "scenarios": [item.name for item in items]}, seed)
         started = time.time() - journal.seconds_before
         measured = compare.Run(bench, progress, journal)
 

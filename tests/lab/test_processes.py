@@ -44,6 +44,14 @@ def test_the_peak_can_be_reset(sleeper):
         process.kill()
 
 
+def test_a_process_that_has_ended_has_no_peak():
+    """So that its slot is invalid, and the run goes on."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # nobody has buried it yet
+        with pytest.raises(OSError):
+            proc.peak(process.pid)
+
+
 def test_lazily_freed_memory_counts_as_given_back():
     before = proc.anonymous(os.getpid())
     area = mmap.mmap(-1, 16 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -126,7 +126,7 @@ def test_an_unknown_scenario_is_named_with_those_there_are():
         scenario.load("nonsense")
 
 
-@pytest.mark.parametrize("name, turns", [("echo", 6), ("write", 6), ("tiny", 1), ("spike", 1), ("slow-reads", 1)])
+@pytest.mark.parametrize("name, turns", [("echo", 6), ("write", 6), ("growth", 1), ("tiny", 1), ("spike", 1), ("slow-reads", 1)])
 def test_a_load_comes_in_turns_where_that_costs_nothing(name, turns):
     assert scenario.load(name).load.turns == turns
     assert scenario.at_rate(scenario.load("echo"), 0.5, 1000).load.turns == 1

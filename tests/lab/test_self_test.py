@@ -18,8 +18,8 @@ def test_of_echo(build):
 
 def test_an_injected_slowdown_is_found(test_of_echo, capsys, monkeypatch):
     monkeypatch.setattr(self_test, "TOLERANCE", 0.5)
-    assert test_of_echo.finds(2.0, 2, random.Random(1)), capsys.readouterr().out
-    assert "% more found by 2 pairs" in capsys.readouterr().out
+    assert test_of_echo.finds(2.0, 3, random.Random(1)), capsys.readouterr().out
+    assert "% more found by 3 pairs" in capsys.readouterr().out
 
 
 def pairs(ratio):

@@ -90,4 +90,5 @@ def test_nothing_to_compare_is_none():
 
 def test_one_pair_proves_nothing_unless_it_was_counted():
     assert compare(pairs(0.5), TIME)["verdict"] == "inconclusive"
+    assert compare(pairs(0.5, 0.5), TIME)["verdict"] == "inconclusive"
     assert compare(pairs(0.5), TIME, exact=True)["verdict"] == "better"
