@@ -65,15 +65,6 @@ typedef struct route_counters {
     counter bytes_in, bytes_out;            /* of bodies */
 } route_counters;
 
-#define NEWEST_ANSWER_MAX 240u /* bytes of type and body that are looked at */
-
-/* What a route has answered last, if it was small and plain (repeat.c). */
-typedef struct newest_answer {
-    void *response;               /* struct MHD_Response; NULL: it has come once so far */
-    size_t type_size, size;       /* 0, 0: none */
-    char text[NEWEST_ANSWER_MAX]; /* the media type with its NUL, the body */
-} newest_answer;
-
 /* ---- Server ------------------------------------------------------------------------------------ */
 
 /* Answers that need no memory when they are sent: built at start-up. */
@@ -180,7 +171,6 @@ struct worker {
     counter aborted, refused; /* requests without an answer; requests refused for memory */
     counter log_lines_lost;   /* of the access log */
     route_counters *by_route; /* router count + 1: the last is for unknown paths */
-    newest_answer *newest;    /* likewise */
     size_t route_count;
     worker *next;
 };
@@ -378,7 +368,7 @@ void waits_expire(server *s, int64_t now_ms);
 /* Gives up on all that wait, and lets none begin. Before the event loops are stopped. */
 void waits_refuse(server *s);
 
-/* ---- Translation to libmicrohttpd (http.c, repeat.c, stream.c, listener.c) ------------------------- */
+/* ---- Translation to libmicrohttpd (http.c, stream.c, listener.c) ------------------------------------------- */
 
 const char *microhttpd_version(void);
 /* "GET", …; "other" */
@@ -392,9 +382,6 @@ void http_resume(slate_request *req);
 /* Sends ready-made answers' bodies; built once. false: no memory. */
 bool http_make_ready(server *s);
 void http_free_ready(server *s);
-
-/* Gives up the responses that the worker keeps (repeat.c). */
-void repeat_forget(worker *w);
 
 /* Binds. false: one line has been logged. */
 bool listener_open(listener *l, const char *address);
