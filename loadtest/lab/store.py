@@ -65,10 +65,13 @@ class Rows:
 
 
 def copy(source, target):
-    """On the disk when it returns, so that no slot pays for writing it back."""
-    shutil.copyfile(source, target)
-    with open(target, "rb") as f:
-        os.fsync(f.fileno())
+    """On the disk when it returns, so that no slot pays for writing it back. With the log, which SQLite
+    leaves behind when the last connections are closed at the same time."""
+    for tail in ("", "-wal"):
+        if os.path.exists(source + tail):
+            shutil.copyfile(source + tail, target + tail)
+            with open(target + tail, "rb") as f:
+                os.fsync(f.fileno())
 
 
 def remove(path):

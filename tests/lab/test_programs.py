@@ -5,12 +5,13 @@ import json
 import operator
 import os
 import re
+import sqlite3
 import subprocess
 from dataclasses import replace
 
 import pytest
 
-from lab import counting, scenario
+from lab import counting, scenario, store
 from lab.arm import ALL, ARENA, MALLOC, MORE, STATIC, YARDSTICK
 from lab.bench import Bench
 from lab.slot import Slot, run_alone, run_together
@@ -158,6 +159,21 @@ def test_every_scenario_can_be_run(bench, name, arm):
     # What was broken off is live until the server has noticed; nobody waits for that here.
     assert [gate for gate in failed if gate["name"] not in TIMED | {"ledger"}] == []
     assert report["metrics"]["cpu_us_per_request"] > 0 and report["requests"] > 0
+
+
+def test_a_store_is_copied_with_its_log(tmp_path):
+    """What SQLite has not moved into the file yet is there all the same."""
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+    with sqlite3.connect(source) as kept:
+        kept.execute("PRAGMA journal_mode = WAL")
+        kept.execute("CREATE TABLE t AS SELECT 7 AS n")
+        kept.commit()
+        store.copy(source, target)
+    kept.close()
+    copied = sqlite3.connect(target)
+    assert copied.execute("SELECT n FROM t").fetchall() == [(7,)]
+    copied.close()
+    store.remove(target)
 
 
 @pytest.mark.parametrize("arm", [MALLOC, ARENA], ids=lambda arm: arm.name)
