@@ -136,7 +136,8 @@ void mem_heap_init(mem_context *ctx, mem_context *parent, const char *name);
 
 /* The same, with the struct allocated too: an arena's lives in its first block, which is kept over
  * resets. While it has no budget, an arena also keeps one block of up to MEM_BLOCK_MAX bytes that its
- * rounds need, until one that allocated has not used a quarter of it. NULL: no memory. End it with mem_delete. */
+ * rounds need, until one that allocated has not used a quarter of it. NULL: no memory. End it with
+ * mem_delete. */
 mem_context *mem_arena_create(mem_context *parent, const char *name, mem_blocks *source);
 mem_context *mem_heap_create(mem_context *parent, const char *name);
 /* The same, of the kind of its parent: for what is to be given back in the middle of its work. */

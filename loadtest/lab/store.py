@@ -66,7 +66,7 @@ class Rows:
 
 def copy(source, target):
     """On the disk when it returns, so that no slot pays for writing it back. With the log, which SQLite
-    leaves behind when the last connections are closed at the same time."""
+    may leave beside the file."""
     for tail in ("", "-wal"):
         if os.path.exists(source + tail):
             shutil.copyfile(source + tail, target + tail)
