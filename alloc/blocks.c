@@ -3,12 +3,14 @@
  * the retain limit allows, else goes to the depot. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
 #define PAGE 4096u
 #define BATCH (1024u * 1024u) /* classes are mapped so many bytes at a time, or a little less */
-#define MEASURED_MAX 2u       /* mappings to measure that are kept: of a body and of its answer */
+#define MEASURE_MAX (MEM_BLOCK_MAX << MEM_MEASURES / MEM_STEPS) /* no larger mapping is kept */
+static_assert(MEM_MEASURES % MEM_STEPS == 0, "the measures end with a doubling");
 
 /* Addresses that are mapped but have never been touched, so they cost no memory. */
 struct fresh {
@@ -24,7 +26,6 @@ struct mem_blocks {
     struct mem_retention retention; /* its peaks: if adaptive */
     mem_block *idle_blocks[MEM_RANKS];
     struct fresh fresh[MEM_CLASSES];
-    unsigned measured; /* idle blocks that were mapped to measure */
     size_t idle, lent; /* these and the next two: mem_count, mem_read */
     size_t maps, unmaps;
 };
@@ -41,11 +42,25 @@ static unsigned class_for(size_t size)
     return class_of[(size + PAGE - 1) / PAGE];
 }
 
-unsigned mem_rank(size_t size)
+/* What a block of `size` bytes, as mem_block_size gives them, is mapped with. Above the classes it
+ * is the step's size, so that one mapping serves for all that is about as large; what is not touched
+ * of it costs addresses, no memory. */
+static size_t mapping_size(size_t size)
 {
-    if (size <= MEM_BLOCK_MAX)
-        return class_for(size);
-    return size == MEM_BLOCK_HUGE ? MEM_RANK_HUGE : MEM_RANK_MEASURED;
+    if (size <= MEM_BLOCK_MAX || size == MEM_BLOCK_HUGE || size > MEASURE_MAX)
+        return size;
+    unsigned step = mem_step(size, MEM_BLOCK_MAX);
+    size_t mapped = mem_step_size(step, MEM_BLOCK_MAX);
+    return mapped == MEM_BLOCK_HUGE ? mem_step_size(step + 1, MEM_BLOCK_MAX) : mapped;
+}
+
+unsigned mem_rank(size_t mapped)
+{
+    if (mapped <= MEM_BLOCK_MAX)
+        return class_for(mapped);
+    if (mapped == MEM_BLOCK_HUGE)
+        return MEM_RANK_HUGE;
+    return mapped <= MEASURE_MAX ? MEM_RANK_HUGE + mem_step(mapped, MEM_BLOCK_MAX) : MEM_RANKS;
 }
 
 size_t mem_block_size(size_t size)
@@ -93,13 +108,17 @@ static void leave(mem_blocks *blocks)
         pthread_mutex_unlock(&blocks->lock);
 }
 
+static mem_extent *extent_of(mem_block *block)
+{
+    return (mem_extent *)block;
+}
+
 static mem_block *pop(mem_blocks *blocks, unsigned rank)
 {
     mem_block *block = blocks->idle_blocks[rank];
     if (block) {
         blocks->idle_blocks[rank] = block->next;
-        mem_count(&blocks->idle, -block->size);
-        blocks->measured -= rank == MEM_RANK_MEASURED;
+        mem_count(&blocks->idle, -extent_of(block)->mapped);
         if (blocks->idle < blocks->retention.low)
             blocks->retention.low = blocks->idle;
     }
@@ -109,12 +128,13 @@ static mem_block *pop(mem_blocks *blocks, unsigned rank)
 /* Beyond the retain limit: to the depot; what is of no class, to the system. */
 static void part_with(mem_blocks *blocks, mem_block *block)
 {
-    if (mem_rank(block->size) == MEM_RANK_MEASURED) {
-        (void)mem_unmap(block, block->size);
+    size_t mapped = extent_of(block)->mapped;
+    if (mem_rank(mapped) >= MEM_RANK_MEASURED) {
+        (void)mem_unmap(block, mapped);
         mem_count(&blocks->unmaps, 1);
         return;
     }
-    mem_poison((char *)block + MEM_BLOCK_HEADER, block->size - MEM_BLOCK_HEADER);
+    mem_poison((char *)block + MEM_BLOCK_HEADER, mapped - MEM_BLOCK_HEADER);
     mem_depot_give(blocks->depot, block);
 }
 
@@ -131,7 +151,7 @@ static void shed(mem_blocks *blocks, size_t bytes)
     size_t parted = 0;
     for (unsigned rank = MEM_RANKS; rank-- > 0;) {
         for (mem_block *block; parted < bytes && (block = pop(blocks, rank));) {
-            parted += block->size;
+            parted += extent_of(block)->mapped;
             part_with(blocks, block);
         }
     }
@@ -199,7 +219,7 @@ void mem_blocks_delete(mem_blocks *blocks)
 /* A block that was never used. Of a class a batch is one mapping, so that the system is not called
  * for each; each is unmapped for itself. The highest addresses come first, as in an arena and in the
  * system's mappings, so that what is allocated in a row lies in a row. */
-static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned rank)
+static mem_block *map_fresh(mem_blocks *blocks, size_t size, unsigned rank)
 {
     if (rank >= MEM_CLASSES)
         return mem_map(size, rank == MEM_RANK_HUGE ? size : PAGE);
@@ -215,29 +235,36 @@ static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned rank)
     return (mem_block *)fresh->end;
 }
 
-/* An idle mapping becomes one of another measure: what it has of pages, up to that, stays. */
-static mem_block *remeasure(mem_blocks *blocks, mem_block *block, size_t size)
+static mem_block *take_fresh(mem_blocks *blocks, size_t size, unsigned rank)
 {
-    mem_unpoison(block, block->size);
-    mem_block *moved = mem_remap(block, block->size, size);
-    if (!moved) {
-        (void)mem_unmap(block, block->size);
-        mem_count(&blocks->unmaps, 1);
-    }
-    return moved;
+    mem_block *block = map_fresh(blocks, size, rank);
+    if (!block)
+        return NULL;
+    mem_unpoison(block, MEM_BLOCK_HEADER);
+    extent_of(block)->mapped = size;
+    mem_count(&blocks->maps, 1);
+    return block;
+}
+
+/* Of a class, or of a measure or the next ones, up to twice as large: a body's mapping serves for its
+ * answer, which is shorter as a rule. */
+static mem_block *take_idle(mem_blocks *blocks, unsigned rank)
+{
+    mem_block *block = NULL;
+    unsigned last = rank < MEM_RANK_MEASURED ? rank : rank + MEM_STEPS;
+    for (; !block && rank <= last && rank < MEM_RANKS; rank++)
+        block = pop(blocks, rank);
+    return block;
 }
 
 static mem_block *take(mem_blocks *blocks, size_t whole)
 {
-    unsigned rank = mem_rank(whole);
-    mem_block *block = pop(blocks, rank);
-    if (block && block->size != whole)
-        block = remeasure(blocks, block, whole);
-    if (!block && rank != MEM_RANK_MEASURED)
+    size_t mapped = mapping_size(whole);
+    unsigned rank = mem_rank(mapped);
+    mem_block *block = take_idle(blocks, rank);
+    if (!block && rank < MEM_RANK_MEASURED)
         block = mem_depot_take(blocks->depot, rank);
-    if (!block && (block = take_fresh(blocks, whole, rank)))
-        mem_count(&blocks->maps, 1);
-    if (!block)
+    if (!block && !(block = take_fresh(blocks, mapped, rank)))
         return NULL;
     mem_unpoison(block, whole);
     block->size = whole;
@@ -259,29 +286,29 @@ mem_block *mem_blocks_take(mem_blocks *blocks, size_t size)
     return whole ? mem_blocks_take_whole(blocks, whole) : NULL;
 }
 
-/* Whether an idle block of that size may stay. Used again, a mapping is resident from its start, and
- * what is filled slowly, like a body, would not be: so there are few. */
-static bool has_room(const mem_blocks *blocks, size_t size, unsigned rank)
+/* The adaptive limit is for contexts that give and take in turn. In a spike, when those at work hold
+ * twice as much, half of it: what lies idle then is on top of the peak. */
+static bool has_room(const mem_blocks *blocks, size_t mapped)
 {
-    if (rank == MEM_RANK_MEASURED && blocks->measured == MEASURED_MAX)
-        return false;
-    return size <= blocks->retain && blocks->idle <= blocks->retain - size;
+    size_t limit = blocks->retain;
+    if (blocks->adaptive && blocks->lent / 2 > limit)
+        limit /= 2;
+    return mapped <= MEASURE_MAX && mapped <= limit && blocks->idle <= limit - mapped;
 }
 
 static void give(mem_blocks *blocks, mem_block *block)
 {
-    size_t size = block->size;
-    unsigned rank = mem_rank(size);
-    mem_count(&blocks->lent, -size);
-    if (!has_room(blocks, size, rank)) {
+    size_t mapped = extent_of(block)->mapped;
+    mem_count(&blocks->lent, -block->size);
+    if (!has_room(blocks, mapped)) {
         part_with(blocks, block);
         return;
     }
-    mem_poison((char *)block + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER);
-    blocks->measured += rank == MEM_RANK_MEASURED;
+    mem_poison((char *)block + MEM_BLOCK_HEADER, mapped - MEM_BLOCK_HEADER);
+    unsigned rank = mem_rank(mapped);
     block->next = blocks->idle_blocks[rank];
     blocks->idle_blocks[rank] = block;
-    mem_count(&blocks->idle, size);
+    mem_count(&blocks->idle, mapped);
 }
 
 void mem_blocks_give(mem_blocks *blocks, mem_block *block)
@@ -314,19 +341,44 @@ size_t mem_blocks_give_all(mem_blocks *blocks, mem_block *newest, mem_block *lar
     return given;
 }
 
+/* A mapping that is large enough, and not twice what is needed, stays as it is. What it is too small
+ * for is copied to one that lies idle: pages that move must be found anew by the processor, which
+ * costs more. Else the system adds or takes pages. */
+static mem_block *remeasure(mem_blocks *blocks, mem_block *block, size_t whole)
+{
+    size_t have = extent_of(block)->mapped, mapped = mapping_size(whole);
+    mem_unpoison(block, have);
+    if (whole <= have && mapped > have / 2)
+        return block;
+    mem_block *other = whole > have ? take_idle(blocks, mem_rank(mapped)) : NULL;
+    if (other) {
+        mem_unpoison(other, extent_of(other)->mapped);
+        *other = *block;
+        memcpy((char *)other + MEM_BLOCK_HEADER, (char *)block + MEM_BLOCK_HEADER,
+               block->size - MEM_BLOCK_HEADER);
+        mem_count(&blocks->lent, other->size);
+        give(blocks, block);
+        return other;
+    }
+    mem_block *moved = mem_remap(block, have, mapped);
+    if (moved)
+        extent_of(moved)->mapped = mapped;
+    return moved;
+}
+
 mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size)
 {
     size_t old_size = block->size, whole = mem_block_size(size);
     assert(old_size > MEM_BLOCK_MAX && whole > MEM_BLOCK_MAX);
-    mem_unpoison(block, old_size);
-    mem_block *moved = mem_remap(block, old_size, whole);
-    if (!moved)
-        return NULL;
-    moved->size = whole;
     enter(blocks);
-    mem_count(&blocks->lent, whole - old_size);
+    mem_block *now = remeasure(blocks, block, whole);
+    if (now) {
+        now->size = whole;
+        mem_poison((char *)now + whole, extent_of(now)->mapped - whole);
+        mem_count(&blocks->lent, whole - old_size);
+    }
     leave(blocks);
-    return moved;
+    return now;
 }
 
 mem_blocks_stats mem_blocks_get_stats(const mem_blocks *blocks)

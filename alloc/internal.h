@@ -159,6 +159,23 @@ static inline void mem_list_moved(mem_block **list, mem_block *block)
         block->next->prev = block;
 }
 
+/* Sizes by steps, four to a doubling: step 0 is `base`, a power of two, steps 1 to 4 are 1.25, 1.5, 1.75
+ * and 2 times that, and so on. mem_step gives the least that holds `size`. */
+#define MEM_STEPS 4u
+static inline unsigned mem_step(size_t size, size_t base)
+{
+    if (size <= base)
+        return 0;
+    unsigned doublings = (unsigned)__builtin_clzl(base) - (unsigned)__builtin_clzl(size - 1);
+    size_t step = (base << doublings) / MEM_STEPS, beyond = size - (base << doublings);
+    return doublings * MEM_STEPS + (unsigned)((beyond + step - 1) / step);
+}
+
+static inline size_t mem_step_size(unsigned step, size_t base)
+{
+    return (base << step / MEM_STEPS) / MEM_STEPS * (MEM_STEPS + step % MEM_STEPS);
+}
+
 /* ---- Budgets (NULL: unlimited) --------------------------------------------------------------- */
 
 #define MEM_IMPOSSIBLE SIZE_MAX /* stands for a size that cannot be represented */
@@ -180,14 +197,21 @@ static inline bool mem_budget_refused(const mem_budget *budget)
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 /* Blocks are kept by rank: the classes, those of MEM_BLOCK_HUGE, and what is mapped to measure. */
-#define MEM_CLASSES 11 /* 4, 8, 16, 20, 24, 28, 32, 40, 48, 56, 64 KiB (blocks.c) */
+#define MEM_CLASSES 11  /* 4, 8, 16, 20, 24, 28, 32, 40, 48, 56, 64 KiB (blocks.c) */
+#define MEM_MEASURES 32 /* 80, 96, 112, 128, 160… KiB, to 16 MiB */
 #define MEM_RANK_HUGE MEM_CLASSES
 #define MEM_RANK_MEASURED (MEM_CLASSES + 1u)
-#define MEM_RANKS (MEM_CLASSES + 2u)
-static_assert(sizeof(mem_block) <= MEM_BLOCK_HEADER, "the payload begins behind the header");
+#define MEM_RANKS (MEM_RANK_MEASURED + MEM_MEASURES)
 
-/* `size` is a block's, as mem_block_size gives it. */
-unsigned mem_rank(size_t size);
+/* The header of a block as the magazines know it. */
+typedef struct mem_extent {
+    mem_block block;
+    size_t mapped; /* bytes, `block.size` or more; its rank is by these */
+} mem_extent;
+static_assert(sizeof(mem_extent) <= MEM_BLOCK_HEADER, "the payload begins behind the header");
+
+/* By the bytes that a block is mapped with. MEM_RANKS: too large to be kept. */
+unsigned mem_rank(size_t mapped);
 
 /* mem_blocks_take for a size that mem_block_size has given, or MEM_BLOCK_HUGE: aligned to as many
  * bytes, and no other block has that size. NULL: no memory. */
@@ -206,9 +230,9 @@ mem_block *mem_blocks_resize(mem_blocks *blocks, mem_block *block, size_t size);
 void mem_blocks_note_peak(mem_blocks *blocks, size_t held);
 
 /* The adaptive limit of a magazine (retain.c). */
-#define MEM_PEAK_RANKS 16
+#define MEM_PEAK_STEPS 49 /* from 4 KiB to 16 MiB */
 struct mem_retention {
-    uint32_t peaks[MEM_PEAK_RANKS]; /* how many, by their size; half as many each period */
+    uint32_t peaks[MEM_PEAK_STEPS]; /* how many, by their size; half as many each period */
     size_t low;                     /* lowest idle bytes in this period */
     size_t period; /* the depot's, that these figures are of; written relaxed, mem_read */
 };

@@ -19,7 +19,7 @@ struct cell {
 
 /* Stands at the start of a slab, in the room of the block's header. */
 struct slab {
-    mem_block block;   /* next, prev: in the list of slabs with a free cell */
+    mem_extent extent; /* its block's next, prev: in the list of slabs with a free cell */
     struct cell *free; /* cells given back */
     uint32_t fresh;    /* offset of the first cell that was never used: memory follows use */
     uint32_t taken;    /* cells that are live or wait on the stack */
@@ -75,10 +75,10 @@ static struct slab *add_slab(mem_pool *pool)
 
 static void give_slab(mem_pool *pool, struct slab *slab)
 {
-    mem_list_remove(&pool->open, &slab->block);
+    mem_list_remove(&pool->open, &slab->extent.block);
     mem_count(&pool->slabs, (size_t)-1);
     pool->empty--;
-    mem_blocks_give(pool->source, &slab->block);
+    mem_blocks_give(pool->source, &slab->extent.block);
 }
 
 /* After a cell has been taken from a slab or given to one. While half of the pool is live, cells
@@ -108,7 +108,7 @@ static __attribute__((noinline)) void *take_from_slab(mem_pool *pool)
     if (slab->taken++ == 0)
         pool->empty--;
     if (slab->taken == pool->per_slab)
-        mem_list_remove(&pool->open, &slab->block);
+        mem_list_remove(&pool->open, &slab->extent.block);
     count_taken(pool, 1);
     mem_hand_out(cell, pool->cell);
     return cell;
@@ -119,7 +119,7 @@ static void give_to_slab(mem_pool *pool, void *p)
     struct slab *slab = slab_of(p);
     struct cell *cell = p;
     if (slab->taken == pool->per_slab)
-        mem_list_push(&pool->open, &slab->block);
+        mem_list_push(&pool->open, &slab->extent.block);
     mem_unpoison(cell, sizeof *cell);
     cell->next = slab->free;
     mem_poison(cell, sizeof *cell);

@@ -189,50 +189,151 @@ static void huge_blocks_are_aligned_and_shared(void **state)
     assert_false(is_mapped(block));
 }
 
-/* The pages that the new one needs are those of the old: only growing maps any. */
-static void idle_mapping_is_made_to_measure(void **state)
+/* Four measures to a doubling above the classes, but none of 2 MiB, which is that of huge blocks: a
+ * mapping is kept as what it measures, whatever is asked for next. */
+static void mappings_have_measures(void **state)
 {
     struct fixture *f = *state;
-    retain(f, 16 * MIB);
-    static const size_t sizes[] = {3 * MIB, 3 * MIB, 3 * MIB - 4096, MIB + 4096, 9 * MIB, 5 * MIB};
-    size_t kept = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        mem_block *block = mem_blocks_take(f->blocks, sizes[i]);
+    static const struct {
+        size_t size, mapped;
+    } cases[] = {{65537, 80 * KIB},
+                 {80 * KIB, 80 * KIB},
+                 {80 * KIB + 1, 96 * KIB},
+                 {112 * KIB + 1, 128 * KIB},
+                 {128 * KIB + 1, 160 * KIB},
+                 {430 * KIB, 448 * KIB},
+                 {MIB, MIB},
+                 {MIB + 1, MIB + 256 * KIB},
+                 {7 * MIB / 4 + 1, 5 * MIB / 2},
+                 {2 * MIB, 5 * MIB / 2},
+                 {5 * MIB / 2 + 1, 3 * MIB},
+                 {13 * MIB, 14 * MIB},
+                 {15 * MIB, 16 * MIB}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        retain(f, 16 * MIB);
+        mem_block *block = mem_blocks_take(f->blocks, cases[i].size);
         assert_non_null(block);
-        assert_int_equal(block->size, sizes[i]);
-        assert_int_equal(idle_here(f), 0);
-        assert_int_equal(mem_blocks_get_stats(f->blocks).lent, sizes[i]);
-        assert_int_equal(mem_blocks_get_stats(f->blocks).maps, 1);
-        char *payload = (char *)block + MEM_BLOCK_HEADER;
-        size_t size = sizes[i] - MEM_BLOCK_HEADER;
-        assert_true(is_filled(payload, kept < size ? kept : size, 7));
-        if (kept > size)
-            assert_false(is_mapped((char *)block + sizes[i])); /* the pages that it had more */
-        memset(payload, 7, size);
-        kept = size;
+        assert_int_equal(mem_blocks_get_stats(f->blocks).lent, block->size);
+        assert_true(block->size >= cases[i].size && block->size < cases[i].size + 2 * 4096);
         mem_blocks_give(f->blocks, block);
-        assert_int_equal(idle_here(f), sizes[i]);
+        assert_int_equal(idle_here(f), cases[i].mapped);
+        assert_true(is_mapped((char *)block + cases[i].mapped - 4096));
+    }
+}
+
+static void steps_are_quarters_of_a_doubling(void **state)
+{
+    (void)state;
+    unsigned step = 0;
+    for (size_t size = 1; size < 20 * MIB; size += size < 8192 ? 1 : 997) {
+        while (size > mem_step_size(step, 4096))
+            step++;
+        assert_int_equal(mem_step(size, 4096), step);
+        assert_int_equal(mem_step(mem_step_size(step, 4096), 4096), step);
+    }
+    assert_int_equal(mem_step_size(3, 4096), 7168);
+    assert_int_equal(mem_step_size(4, 4096), 8192);
+    assert_int_equal(mem_step_size(5, 4096), 10240);
+}
+
+static void ranks_rise_with_the_measures(void **state)
+{
+    (void)state;
+    unsigned before = mem_rank(MEM_BLOCK_MAX);
+    for (size_t size = MEM_BLOCK_MAX + 4096; size <= 16 * MIB; size += 4096) {
+        if (size == MEM_BLOCK_HUGE)
+            continue;
+        unsigned rank = mem_rank(size);
+        assert_in_range(rank, MEM_RANK_MEASURED, MEM_RANKS - 1);
+        assert_true(rank == before || rank == before + 1 ||
+                    (rank == MEM_RANK_MEASURED && before < rank));
+        before = rank;
+    }
+    assert_int_equal(before, MEM_RANKS - 1);
+    assert_int_equal(mem_rank(16 * MIB + 4096), MEM_RANKS);
+}
+
+static mem_block *take_filled(struct fixture *f, size_t size, unsigned char with)
+{
+    mem_block *block = mem_blocks_take(f->blocks, size);
+    assert_non_null(block);
+    memset((char *)block + MEM_BLOCK_HEADER, with, size - MEM_BLOCK_HEADER);
+    return block;
+}
+
+static bool holds(const mem_block *block, size_t size, unsigned char with)
+{
+    return is_filled((const char *)block + MEM_BLOCK_HEADER, size - MEM_BLOCK_HEADER, with);
+}
+
+/* Up to twice as large: the pages that it has are used again, and no other is mapped. */
+static void idle_mapping_serves_for_what_is_about_as_large(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        size_t size;
+        bool serves;
+    } cases[] = {{3 * MIB, true},         {3 * MIB - 4096, true}, {5 * MIB / 2 + 1, true},
+                 {3 * MIB / 2 + 1, true}, {3 * MIB + 1, false},   {MIB, false},
+                 {65537, false},          {MEM_BLOCK_MAX, false}, {17 * MIB, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        retain(f, 16 * MIB);
+        mem_block *idle = take_filled(f, 3 * MIB, 7);
+        mem_blocks_give(f->blocks, idle);
+        mem_block *block = mem_blocks_take(f->blocks, cases[i].size);
+        assert_non_null(block);
+        assert_int_equal(block == idle, cases[i].serves);
+        assert_int_equal(idle_here(f), cases[i].serves ? 0 : 3 * MIB);
+        assert_int_equal(mem_blocks_get_stats(f->blocks).maps, cases[i].serves ? 1 : 2);
+        if (cases[i].serves)
+            assert_true(holds(block, cases[i].size, 7));
+        mem_blocks_give(f->blocks, block);
     }
     assert_null(
         mem_blocks_take(f->blocks, (size_t)1 << 50)); /* nor is the idle one lost track of */
-    assert_int_equal(idle_here(f), 0);
-    mem_blocks_stats stats = mem_blocks_get_stats(f->blocks);
-    assert_int_equal(stats.maps, stats.unmaps);
+    assert_int_equal(idle_here(f), 3 * MIB);
 }
 
-static void two_mappings_are_kept(void **state)
+static void mapping_is_resized_within_its_measure(void **state)
 {
     struct fixture *f = *state;
     retain(f, 16 * MIB);
-    for (int round = 0; round < 2; round++) { /* also when those that were kept have been used */
-        mem_block *taken[4];
-        for (int i = 0; i < 4; i++)
-            assert_non_null(taken[i] = mem_blocks_take(f->blocks, 100 * KIB));
-        for (int i = 0; i < 4; i++)
-            mem_blocks_give(f->blocks, taken[i]);
-        assert_int_equal(idle_here(f), 2 * 100 * KIB);
-        assert_false(is_mapped(taken[2]) || is_mapped(taken[3]));
+    mem_block *block = take_filled(f, 900 * KIB, 3); /* of a mapping of 1 MiB */
+    static const size_t sizes[] = {MIB, 901 * KIB, 700 * KIB, 513 * KIB, MIB};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_ptr_equal(mem_blocks_resize(f->blocks, block, sizes[i]), block);
+        assert_int_equal(block->size, mem_align_up(sizes[i], 4096));
+        assert_int_equal(mem_blocks_get_stats(f->blocks).lent, block->size);
+        assert_true(holds(block, 513 * KIB, 3));
+        assert_true(is_mapped((char *)block + MIB - 4096));
     }
+    block = mem_blocks_resize(f->blocks, block, 512 * KIB); /* half of it goes back */
+    assert_non_null(block);
+    assert_true(holds(block, 512 * KIB, 3));
+    assert_false(is_mapped((char *)block + 512 * KIB));
+    mem_blocks_give(f->blocks, block);
+    assert_int_equal(idle_here(f), 512 * KIB);
+}
+
+/* What grows out of its mapping goes to an idle one that has room, else the system moves it. */
+static void mapping_that_is_outgrown_changes_places(void **state)
+{
+    struct fixture *f = *state;
+    retain(f, 16 * MIB);
+    mem_block *roomy = take_filled(f, 300 * KIB, 1), *block = take_filled(f, 100 * KIB, 5);
+    mem_blocks_give(f->blocks, roomy);
+    assert_ptr_equal(mem_blocks_resize(f->blocks, block, 200 * KIB), roomy);
+    assert_true(holds(roomy, 100 * KIB, 5));
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, 200 * KIB);
+    assert_int_equal(idle_here(f), 112 * KIB); /* where it was before */
+    block = mem_blocks_resize(f->blocks, roomy, 3 * MIB);
+    assert_non_null(block);
+    assert_true(holds(block, 100 * KIB, 5));
+    assert_int_equal(mem_blocks_get_stats(f->blocks).lent, 3 * MIB);
+    assert_int_equal(mem_blocks_get_stats(f->blocks).maps, 2);
+    assert_null(mem_blocks_resize(f->blocks, block, (size_t)1 << 50)); /* and is still valid */
+    assert_true(holds(block, 100 * KIB, 5));
+    mem_blocks_give(f->blocks, block);
 }
 
 static void ended_magazine_leaves_its_blocks_to_the_depot(void **state)
@@ -572,8 +673,12 @@ int main(void)
         ONE(what_does_not_fit_the_magazine_is_shared),
         ONE(large_blocks_go_to_the_system),
         ONE(huge_blocks_are_aligned_and_shared),
-        ONE(idle_mapping_is_made_to_measure),
-        ONE(two_mappings_are_kept),
+        ONE(mappings_have_measures),
+        ONE(steps_are_quarters_of_a_doubling),
+        ONE(ranks_rise_with_the_measures),
+        ONE(idle_mapping_serves_for_what_is_about_as_large),
+        ONE(mapping_is_resized_within_its_measure),
+        ONE(mapping_that_is_outgrown_changes_places),
         ONE(ended_magazine_leaves_its_blocks_to_the_depot),
         ONE(cleared_magazine_parts_with_all_that_is_idle),
         ONE(lent_follows_resizing),
