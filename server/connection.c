@@ -15,6 +15,9 @@
 #include "internal.h"
 #include "log.h"
 
+/* Above what glibc joins and shrinks for (FASTBIN_CONSOLIDATION_THRESHOLD, 64 KiB), below what it maps. */
+#define FREE_THAT_SHRINKS (100u * 1024u)
+
 void connection_remote(const connection *conn, char out[REMOTE_MAX])
 {
     char host[INET6_ADDRSTRLEN] = "";
@@ -77,6 +80,31 @@ static void give_cell(worker *w, connection *conn)
     door_leave(&w->door);
 }
 
+static uint64_t count_open(const worker *w)
+{
+    return counter_get(&w->accepted) - counter_get(&w->closed);
+}
+
+static void note_open(worker *w)
+{
+    if (count_open(w) > w->most_open)
+        w->most_open = count_open(w);
+}
+
+/* Half of the worker's connections have gone, and libmicrohttpd has freed what each of them had on the
+ * heap that glibc has for this thread. Only its own thread can let the top of such a heap go, which
+ * malloc_trim does not: a free of so much makes glibc join all that is free, and shrink the heap. */
+static void shrink_heap(worker *w)
+{
+    uint64_t open = count_open(w);
+    if (!w->owner->opts.idle_trim || open > w->most_open / 2 || w->most_open - open < TRIM_WORTH)
+        return;
+    w->most_open = open;
+    void *volatile enough =
+        malloc(FREE_THAT_SHRINKS); /* volatile: a pair that is not optimised away */
+    free(enough);
+}
+
 connection *connection_open(listener *on, int fd, const struct sockaddr *address)
 {
     worker *w = worker_current(on);
@@ -100,6 +128,7 @@ connection *connection_open(listener *on, int fd, const struct sockaddr *address
     w->open_connections = conn;
     pthread_mutex_unlock(&w->lock);
     counter_add(&w->accepted, 1);
+    note_open(w);
     unsigned per_ip = on->admin ? 0 : on->owner->opts.per_ip;
     if (per_ip > 0 && count_from_host(on->owner, conn) > per_ip)
         shutdown(fd, SHUT_RDWR); /* the event loop sees the end and closes */
@@ -142,6 +171,7 @@ void connection_close(connection *conn)
     if (conn->linger || (conn->answered && has_unread(conn->fd)))
         linger_add(w->owner, conn->fd);
     counter_add(&w->closed, 1);
+    shrink_heap(w);
     give_cell(w, conn);
 }
 

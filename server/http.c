@@ -1,5 +1,5 @@
-/* Translation between libmicrohttpd and requests: its callbacks, and answers. With head.c, stream.c
- * and listener.c the only place that knows MHD_.
+/* Translation between libmicrohttpd and requests: its callbacks, and answers. With head.c, repeat.c,
+ * stream.c and listener.c the only place that knows MHD_.
  *
  * Two rules of the library rule this file. An answer queued at the first callback closes the
  * connection, so only broken framing is answered there; anything else waits for the last call. And
@@ -117,7 +117,10 @@ static enum MHD_Result queue_answer(slate_request *req)
         return queue_refusal(req);
     if (!req->answered)
         return queue_ready(req, READY_MADE_FAILED);
-    struct MHD_Response *response =
+    struct MHD_Response *response = repeat_response(req);
+    if (response)
+        return MHD_queue_response(req->mhd, (unsigned)req->status, response);
+    response =
         req->produce ? stream_response(req) : make_response(req->answer_bytes, req->answer_size);
     if (!response)
         return queue_refusal(req);

@@ -27,6 +27,9 @@ void http_on_connection(void *arg, struct MHD_Connection *mhd, void **socket_con
                         enum MHD_ConnectionNotificationCode what);
 /* A response that asks the request's producer for its pieces. NULL: no memory. */
 struct MHD_Response *stream_response(slate_request *req);
+/* The response that the worker keeps, if it says what the request's answer says (repeat.c); it stays the
+ * worker's. NULL: one has to be made. */
+struct MHD_Response *repeat_response(const slate_request *req);
 void *http_on_target(void *arg, const char *target, struct MHD_Connection *mhd);
 size_t http_keep_escapes(void *arg, struct MHD_Connection *mhd, char *text);
 void http_log(void *arg, const char *format, va_list args);

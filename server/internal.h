@@ -65,6 +65,17 @@ typedef struct route_counters {
     counter bytes_in, bytes_out;            /* of bodies */
 } route_counters;
 
+#define NEWEST_ANSWER_MAX 240u /* bytes of type and body that are looked at */
+
+/* What a route has answered last, if it was small and plain (repeat.c). The worker's; while a response
+ * is asked for, the housekeeper's. */
+typedef struct newest_answer {
+    void *response;               /* struct MHD_Response; NULL: there is none yet */
+    bool asked;                   /* atomic: it came twice */
+    size_t type_size, size;       /* 0, 0: none */
+    char text[NEWEST_ANSWER_MAX]; /* the media type with its NUL, the body */
+} newest_answer;
+
 /* ---- Server ------------------------------------------------------------------------------------ */
 
 /* Answers that need no memory when they are sent: built at start-up. */
@@ -142,6 +153,8 @@ static inline bool server_draining(const server *s)
     return __atomic_load_n(&s->draining, __ATOMIC_RELAXED);
 }
 
+#define TRIM_WORTH 16u /* connections: when so many have gone, their memory may go back */
+
 /* ---- Worker (worker.c) -------------------------------------------------------------------------- */
 
 struct worker {
@@ -167,10 +180,12 @@ struct worker {
     } waits;
 
     counter accepted, closed; /* connections */
+    uint64_t most_open;       /* of them at once, since half of them were gone (connection.c) */
     counter begun, completed; /* requests: begun - completed are in flight */
     counter aborted, refused; /* requests without an answer; requests refused for memory */
     counter log_lines_lost;   /* of the access log */
     route_counters *by_route; /* router count + 1: the last is for unknown paths */
+    newest_answer *newest;    /* likewise */
     size_t route_count;
     worker *next;
 };
@@ -368,7 +383,7 @@ void waits_expire(server *s, int64_t now_ms);
 /* Gives up on all that wait, and lets none begin. Before the event loops are stopped. */
 void waits_refuse(server *s);
 
-/* ---- Translation to libmicrohttpd (http.c, stream.c, listener.c) ------------------------------------------- */
+/* ---- Translation to libmicrohttpd (http.c, repeat.c, stream.c, listener.c) ------------------------- */
 
 const char *microhttpd_version(void);
 /* "GET", …; "other" */
@@ -382,6 +397,11 @@ void http_resume(slate_request *req);
 /* Sends ready-made answers' bodies; built once. false: no memory. */
 bool http_make_ready(server *s);
 void http_free_ready(server *s);
+
+/* Makes the responses that workers have asked for (repeat.c). From the housekeeper. */
+void repeats_make(server *s);
+/* Gives up those that the worker keeps. On its thread, under the server's lock, or when all has ended. */
+void repeats_forget(worker *w);
 
 /* Binds. false: one line has been logged. */
 bool listener_open(listener *l, const char *address);

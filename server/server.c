@@ -28,8 +28,7 @@ typedef struct housekeeper {
 
 #define EXPIRE_EVERY_MS 100 /* waits */
 #define REAP_EVERY_MS 250
-#define SOON_MS 10     /* while sockets linger, or the server drains */
-#define TRIM_WORTH 16u /* connections gone */
+#define SOON_MS 10 /* while sockets linger, or the server drains */
 
 /* Gives back what malloc keeps; once a period. libmicrohttpd's connections, closed by now, have left
  * their memory with it. Two things say that it is more than will be needed again: the server is at
@@ -61,6 +60,7 @@ static int64_t keep_house(server *s, housekeeper *keeper)
     int64_t now = clock_ms();
     int64_t wait = linger_turn(s, now) ? SOON_MS : keeper->tick_ms;
     waits_expire(s, now);
+    repeats_make(s);
     if (now >= keeper->next_reap_ms) {
         keeper->next_reap_ms = now + REAP_EVERY_MS;
         connections_reap(s, now, keeper->room_ms);

@@ -13,6 +13,7 @@ static __thread worker *this_worker;
 
 static void release_memory(worker *w)
 {
+    repeats_forget(w);
     mem_pool_delete(w->requests);
     mem_pool_delete(w->connections);
     if (w->scratch_block)
@@ -41,6 +42,7 @@ static void worker_free(worker *w)
         return;
     release_memory(w);
     free(w->by_route);
+    free(w->newest);
     pthread_mutex_destroy(&w->waits.lock);
     pthread_mutex_destroy(&w->lock);
     door_destroy(&w->door);
@@ -60,6 +62,7 @@ static worker *worker_create(listener *on)
     w->admin = on->admin;
     w->route_count = on->routes->count + 1u;
     w->by_route = calloc(w->route_count, sizeof *w->by_route);
+    w->newest = calloc(w->route_count, sizeof *w->newest);
     w->blocks = mem_blocks_create(s->depot, s->opts.retain); /* SIZE_MAX: adaptive */
     bool arena = s->opts.alloc == ALLOC_ARENA, pools = true;
     if (arena && w->blocks)
@@ -69,7 +72,7 @@ static worker *worker_create(listener *on)
         w->connections = mem_pool_create(w->blocks, sizeof(connection));
         pools = w->requests && w->connections;
     }
-    if (!w->by_route || !w->blocks || !pools || (arena && !w->scratch_block)) {
+    if (!w->by_route || !w->newest || !w->blocks || !pools || (arena && !w->scratch_block)) {
         worker_free(w);
         return NULL;
     }

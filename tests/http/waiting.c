@@ -256,6 +256,17 @@ static slate_result take(slate_request *req)
     return slate_answer_written(req, 200);
 }
 
+/* ?status=, ?type= and ?text=, the last two in the request context; ?note= is a header. */
+static slate_result say(slate_request *req)
+{
+    const char *note = slate_query(req, "note");
+    if (note)
+        slate_set_header(req, "X-Note", note);
+    const char *type = slate_query(req, "type"), *text = slate_query(req, "text");
+    return slate_answer_bytes(req, (int)number(req, "status", 200), type, text ? text : "",
+                              text ? strlen(text) : 0);
+}
+
 static slate_result set_unready(slate_request *req)
 {
     pthread_mutex_lock(&lock);
@@ -281,6 +292,7 @@ static const slate_route routes[] = {
     {.path = "/forget/{waits}", .on[SLATE_GET] = forget},
     {.path = "/stream/{waits}", .on[SLATE_GET] = stream},
     {.path = "/query", .on[SLATE_GET] = query},
+    {.path = "/say", .on[SLATE_GET] = say},
     {.path = "/take",
      .on = {[SLATE_GET] = take,
             [SLATE_POST] = take,
