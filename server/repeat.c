@@ -55,9 +55,10 @@ struct MHD_Response *repeat_response(const slate_request *req)
         return NULL;
     size_t type_size = strlen(req->answer_type) + 1, size = req->answer_size;
     if (is_same(newest, req, type_size)) {
-        if (!newest->response)
-            __atomic_store_n(&newest->asked, true, __ATOMIC_RELEASE);
-        return newest->response;
+        if (newest->response)
+            return newest->response;
+        __atomic_store_n(&newest->asked, true, __ATOMIC_RELEASE); /* from here the housekeeper's */
+        return NULL;
     }
     forget(newest);
     if (type_size <= NEWEST_ANSWER_MAX - size) {
