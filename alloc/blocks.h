@@ -1,14 +1,14 @@
 /* Blocks: where arenas and pools get their memory, and how it goes back to the system.
  *
  * Blocks are mapped (never malloc'd: an arena on top of malloc inherits malloc's retention), in
- * size classes from 4 to 64 KiB, above 16 KiB four to a doubling, and of 2 MiB; others are mapped to
- * measure, in steps of as many. A *magazine* (mem_blocks) belongs to one thread: last in, first out, so that the next
- * request gets the block that is still hot in cache. (One for work that passes from thread to thread
- * is *shared*: the same, under a lock.) What is above its retain limit goes to the *depot*, which
- * all magazines share under a lock; a housekeeping thread calls mem_depot_decay, which unmaps what
- * lay unused for a whole period, with no traffic needed. What was mapped to measure is kept by
- * magazines only, up to 16 MiB each, and serves again for what is half as large or more; beyond the
- * retain limit it goes to the system at once. */
+ * size classes from 4 to 64 KiB, above 16 KiB four to a doubling, and of 2 MiB; others are mapped
+ * to measure, in steps of as many. A *magazine* (mem_blocks) belongs to one thread: last in, first
+ * out, so that the next request gets the block that is still hot in cache. (One for work that
+ * passes from thread to thread is *shared*: the same, under a lock.) What is above its retain
+ * limit goes to the *depot*, which all magazines share under a lock; a housekeeping thread calls
+ * mem_depot_decay, which unmaps what lay unused for a whole period, with no traffic needed. What
+ * was mapped to measure is kept by magazines only, up to 16 MiB each, and serves again for what is
+ * half as large or more; beyond the retain limit it goes to the system at once. */
 #ifndef MEM_BLOCKS_H
 #define MEM_BLOCKS_H
 
@@ -74,8 +74,8 @@ bool mem_blocks_is_neglected(const mem_blocks *blocks);
  * owner, or by another thread while the owner is kept out; of a shared one by any. */
 void mem_blocks_clear(mem_blocks *blocks);
 /* A block of at least `size` bytes, header included; `size` in it is filled in, contents are not
- * zeroed. What it is mapped with may be up to twice as much, and resident if it was used before. NULL: no
- * memory, or size cannot be represented. */
+ * zeroed. What it is mapped with may be up to twice as much, and resident if it was used before.
+ * NULL: no memory, or size cannot be represented. */
 mem_block *mem_blocks_take(mem_blocks *blocks, size_t size);
 void mem_blocks_give(mem_blocks *blocks, mem_block *block);
 /* The bytes that mem_blocks_take(size) will really hold. 0: cannot be represented. */
